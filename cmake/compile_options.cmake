@@ -1,0 +1,35 @@
+# Flags that all of Lamppost's own code is compiled with.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+if(LAMPPOST_SANITIZE)
+  add_compile_options(-fsanitize=${LAMPPOST_SANITIZE})
+  add_link_options(-fsanitize=${LAMPPOST_SANITIZE})
+endif()
+
+function(lamppost_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # Contraction is off because fma is an explicit operation of the numerics contract.
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra $<$<BOOL:${LAMPPOST_WERROR}>:-Werror> -ffp-contract=off
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${target} PRIVATE FMT_HEADER_ONLY)
+  get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+  if(fmt_include)
+    target_include_directories(${target} SYSTEM PRIVATE ${fmt_include})
+  endif()
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF C_STANDARD 99
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
+# The fiber scheduler is compiled without ThreadSanitizer and tells it about fibers itself.
+function(lamppost_fiber_options source)
+  if(LAMPPOST_SANITIZE MATCHES "thread")
+    set_source_files_properties(${source} PROPERTIES
+      COMPILE_OPTIONS -fno-sanitize=thread COMPILE_DEFINITIONS LAMPPOST_TSAN)
+  endif()
+endfunction()

@@ -1,0 +1,35 @@
+// Arguments of the one-shot all-reduce kernels. Made by src/launch, read by the kernels.
+#pragma once
+
+#include "lamppost/device/call.hpp"
+
+#include <type_traits>
+
+namespace lamppost {
+
+/// Only for the RMSNorm epilogue. Tensors are [rows, row_elements] of the payload type.
+struct RmsNormArgs {
+  const void* residual_in;   // or null
+  void* residual_out;        // or null
+  void* all_reduce_out;      // or null
+  const void* weight;        // [row_elements]
+  std::uint32_t weight_is_fp32;
+  float epsilon;
+  float weight_bias;
+  float inverse_columns;     // 1 / row_elements, rounded once
+};
+
+struct OneShotArgs {
+  device::CallArgs call;
+  const void* in;
+  void* out;
+  std::uint64_t rows;
+  std::uint64_t element_count;  // rows * row_elements, or less: the last row may be short
+  std::uint32_t row_elements;   // a multiple of 8 unless there is one row a tensor row
+  std::uint32_t is_aligned;     // every tensor and row starts on 16 bytes
+  RmsNormArgs norm;
+};
+static_assert(std::is_trivially_copyable_v<OneShotArgs>);
+static_assert(sizeof(OneShotArgs) <= 1024);
+
+}  // namespace lamppost

@@ -1,0 +1,48 @@
+// The names and keys of kernels.def, for code that chooses and launches kernels without compiling
+// them. A KernelId is a kernel's position in kernels.def, the same on every backend.
+#pragma once
+
+#include "collectives/collective_call.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace lamppost {
+
+using KernelId = std::uint32_t;
+
+enum class Algorithm : std::uint8_t { kOneShotLamport, kSelfTest };
+
+struct KernelInfo {
+  const char* symbol;
+  Algorithm algorithm;
+  lpDataType_t type;
+  std::uint32_t world;  // 0: any
+  Epilogue epilogue;
+};
+
+inline constexpr KernelInfo kKernels[] = {
+#define LAMPPOST_ALL_REDUCE(symbol, type, element, world, epilogue, epilogue_class) \
+  {#symbol, Algorithm::kOneShotLamport, type, world, Epilogue::epilogue},
+#define LAMPPOST_SELF_TEST(symbol) {#symbol, Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone},
+#include "collectives/kernels.def"
+#undef LAMPPOST_ALL_REDUCE
+#undef LAMPPOST_SELF_TEST
+};
+inline constexpr std::uint32_t kKernelCount = sizeof(kKernels) / sizeof(kKernels[0]);
+
+/// The kernel of an exact key; none if there is no such line.
+constexpr std::optional<KernelId> find_kernel(Algorithm algorithm, lpDataType_t type,
+                                              std::uint32_t world, Epilogue epilogue) {
+  for (KernelId id = 0; id < kKernelCount; ++id) {
+    const KernelInfo& kernel = kKernels[id];
+    if (kernel.algorithm == algorithm && kernel.type == type && kernel.world == world &&
+        kernel.epilogue == epilogue) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lamppost

@@ -1,0 +1,311 @@
+// Call: one launch as the failure protocol sees it. Reads the control line, keeps the descriptor
+// ring, records a failure once, tells the peers, counts the blocks out and advances the sequence.
+// Every kernel makes one Call a thread; every thread of every block must reach leave().
+// Call 0 of a communicator is the self-test that ends its creation; the caller's first is kFirstCall.
+//
+// Why it is ordered
+//   start   The control line was stored by the previous call's last block (launch boundary). Peers
+//           may store `abort` at any time: one thread reads the line and the block shares it, so that
+//           a block never splits over it. Blocks may differ; failure is data, not control flow.
+//   fail    One lane wins record_claim; it alone writes the record, then record_valid by release,
+//           then FAILED, then the abort words. Whoever sees record_valid sees the whole record.
+//   leave   A block arrives once, after a block_sync, by an acq_rel add: the last one out is ordered
+//           after everything any block did, so what it sees of FAILED is final for this call.
+//   Two launches in flight on one communicator read the same sequence; whatever the interleaving,
+//   at least one block then finds another sequence or a count above its grid (tests/models/
+//   in_flight.pml) and reports kCorrupt.
+#pragma once
+
+#include "lamppost/device/control_page.hpp"
+#include "lamppost/device/peers.hpp"
+
+#include <initializer_list>
+
+namespace lamppost::device {
+
+inline constexpr std::uint32_t kFirstCall = 1;
+
+/// A delay planted by LAMPPOST_FAULT; phase kNone: off.
+struct FaultArgs {
+  std::uint32_t phase;  // Phase
+  std::uint32_t call;
+  std::uint64_t delay_ms;
+};
+
+/// The part of every kernel's arguments that the protocol needs.
+struct CallArgs {
+  PeerTable peers;
+  ControlPage* page;             // as this device addresses it
+  std::uint64_t slot_bytes;      // of Layout
+  std::uint64_t stride_bytes;    // one rank's part of this call's data, whole packs
+  std::uint32_t operation_hash;  // 31 bits; equal on all ranks for equal calls
+  std::uint32_t extent;          // 31 bits; tokens or elements
+  std::uint32_t columns;         // elements of a row
+  FaultArgs fault;
+
+  LAMPPOST_DEVICE Layout layout() const { return Layout{peers.rank_count, slot_bytes}; }
+};
+
+/// What a lane knows when a wait ends badly.
+struct WaitReport {
+  std::uint32_t waited_for = kNoRank;
+  std::uint32_t abort_source = kNoRank;
+  std::uint32_t abort_call = 0;
+  std::uint32_t missing[3] = {0, 0, 0};
+  std::uint32_t element = 0;
+  std::uint32_t expected = 0;
+  std::uint32_t seen = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t elapsed_ticks = 0;
+
+  LAMPPOST_DEVICE void add_missing(std::uint32_t rank) {
+    missing[rank / 32] |= 1u << rank % 32;
+    if (waited_for == kNoRank) waited_for = rank;
+  }
+};
+
+/// The block's share of a Call.
+struct CallShared {
+  Pack line;
+  std::uint32_t must_poison;
+};
+
+template <Target T>
+class Call {
+ public:
+  /// Block-wide: every thread of the block comes.
+  LAMPPOST_DEVICE Call(T& t, const CallArgs& args, CallShared& shared)
+      : t_(t), args_(args), shared_(shared) {
+    if (t.thread_rank() == 0) shared.line = t.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
+    t.block_sync();
+    const auto line = __builtin_bit_cast(ControlLine, shared.line);
+    sequence_ = line.call >> 2;
+    generation_ = line.call & 3u;
+    communicator_generation_ = line.state >> 1;
+    is_active_ = (line.state & 1u) == 0;
+    describe();
+    const AbortWord abort = AbortWord::unpack(line.abort);
+    if (is_active_ && abort.is_current(communicator_generation_, sequence_)) {
+      is_active_ = false;
+      if (t.thread_rank() == 0) fail(FailureKind::kAbortedByPeer, Phase::kStart, report_of(abort));
+    }
+    delay_if_planted(Phase::kStart);
+  }
+
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// False: the communicator has failed. The call pushes nothing and waits for nothing.
+  LAMPPOST_DEVICE bool is_active() const { return is_active_; }
+  /// True once a wait of this thread has failed.
+  LAMPPOST_DEVICE bool has_failed() const { return has_failed_; }
+  LAMPPOST_DEVICE std::uint32_t sequence() const { return sequence_; }
+  LAMPPOST_DEVICE std::uint32_t generation() const { return generation_; }
+  LAMPPOST_DEVICE std::uint32_t communicator_generation() const { return communicator_generation_; }
+  LAMPPOST_DEVICE const CallArgs& args() const { return args_; }
+  LAMPPOST_DEVICE T& target() const { return t_; }
+
+  /// This rank's workspace at an offset of Layout.
+  template <class V>
+  LAMPPOST_DEVICE V* own(std::uint64_t offset) const {
+    return at<V>(args_.peers.own(), offset);
+  }
+
+  /// Why a wait should end now, from the words that change while a call runs; kNone: no reason.
+  LAMPPOST_DEVICE FailureKind look_for_failure(WaitReport& report) {
+    if (t_.load_relaxed_system(&args_.page->abort_requested) != 0) {
+      return FailureKind::kAbortedLocally;
+    }
+    const Pack words = t_.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
+    const auto line = __builtin_bit_cast(ControlLine, words);
+    const AbortWord abort = AbortWord::unpack(line.abort);
+    if (abort.is_current(communicator_generation_, sequence_)) {
+      report.abort_source = abort.source_rank;
+      report.abort_call = abort.call;
+      return FailureKind::kAbortedByPeer;
+    }
+    // Another lane of this rank has failed and holds the record; this one only adds to the mask.
+    return (line.state & 1u) != 0 ? FailureKind::kTimedOut : FailureKind::kNone;
+  }
+
+  /// Marks this thread's call as failed; the first of the rank writes the record and tells peers.
+  LAMPPOST_DEVICE void fail(FailureKind kind, Phase phase, const WaitReport& report) {
+    has_failed_ = true;
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    for (int i = 0; i < 3; ++i) {
+      if (report.missing[i] != 0) t_.or_relaxed_device(&words->missing[i], report.missing[i]);
+    }
+    if (t_.compare_exchange_relaxed_device(&words->record_claim, 0, 1) != 0) return;
+    write_record(args_.page->record, phase, report);
+    t_.store_release_system(&args_.page->record_valid, static_cast<std::uint32_t>(kind));
+    t_.store_relaxed_system(&own<ControlLine>(Layout::kControlLine)->state,
+                            communicator_generation_ << 1 | 1u);
+    tell_peers(report);
+  }
+
+  /// Writes the provisional record, once a call.
+  LAMPPOST_DEVICE void note_long_wait(Phase phase, const WaitReport& report) {
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    const std::uint32_t last = t_.load_relaxed_system(&words->provisional_claim);
+    if (last == sequence_ + 1) return;
+    if (t_.compare_exchange_relaxed_device(&words->provisional_claim, last, sequence_ + 1) != last) {
+      return;
+    }
+    ControlPage* page = args_.page;
+    const std::uint32_t version = t_.load_relaxed_system(&page->provisional_version) + 1;
+    write_record(page->provisional[version % 2], phase, report);
+    t_.store_release_system(&page->provisional_version, version);
+    t_.store_release_system(&page->provisional_active, 1);
+  }
+
+  /// The block's last protocol act. Block-wide. `clear_next_bytes`: what the next call has to clear of
+  /// this call's generation. True, for all threads: this block must poison every output of the call.
+  LAMPPOST_DEVICE bool leave(std::uint64_t clear_next_bytes) {
+    delay_if_planted(Phase::kArrive);
+    t_.block_sync();
+    if (t_.thread_rank() == 0) shared_.must_poison = arrive(clear_next_bytes) ? 1 : 0;
+    t_.block_sync();
+    return shared_.must_poison != 0;
+  }
+
+  /// Waits here if LAMPPOST_FAULT names this call and phase. Bounded by the planted time.
+  LAMPPOST_DEVICE void delay_if_planted(Phase phase) {
+    const FaultArgs& fault = args_.fault;
+    if (fault.phase != static_cast<std::uint32_t>(phase) || fault.call != sequence_) return;
+    const std::uint64_t start = t_.ticks();
+    const std::uint64_t delay = fault.delay_ms * (t_.ticks_per_second() / 1000);
+    while (t_.ticks() - start < delay) t_.pause();
+  }
+
+ private:
+  LAMPPOST_DEVICE static WaitReport report_of(const AbortWord& abort) {
+    WaitReport report;
+    report.abort_source = abort.source_rank;
+    report.abort_call = abort.call;
+    return report;
+  }
+
+  LAMPPOST_DEVICE Descriptor* ring_entry(std::uint32_t rank, std::uint32_t sequence) const {
+    return at<Descriptor>(args_.peers.workspace[rank], Layout::kRing) + sequence % kRingEntries;
+  }
+
+  LAMPPOST_DEVICE void describe() {
+    if (t_.block_rank() != 0 || t_.thread_rank() != 0) return;
+    auto* packs = reinterpret_cast<Pack*>(ring_entry(args_.peers.rank, sequence_));
+    t_.store_pack_relaxed_system(
+        packs, Pack{{sequence_, args_.operation_hash, args_.extent, args_.columns}});
+    t_.store_pack_relaxed_system(packs + 1,
+                                 Pack{{sequence_, t_.grid_blocks(), t_.block_threads(), 0}});
+  }
+
+  LAMPPOST_DEVICE PeerSnapshot snapshot(std::uint32_t rank) {
+    const std::uint32_t call_word =
+        t_.load_relaxed_system(&at<ControlLine>(args_.peers.workspace[rank], Layout::kControlLine)->call);
+    const std::uint32_t next = call_word >> 2;  // the call it is in, or will make next
+    for (std::uint32_t sequence : {next, (next - 1) & kSequenceMask}) {
+      const auto* packs = reinterpret_cast<const Pack*>(ring_entry(rank, sequence));
+      const Pack first = t_.load_pack_relaxed_system(packs);
+      const Pack second = t_.load_pack_relaxed_system(packs + 1);
+      const bool is_written = second.word[1] != 0;  // a grid has at least one block
+      if (!is_written || first.word[0] != sequence || second.word[0] != sequence) continue;
+      const PeerState state = second.word[3] != 0 ? PeerState::kFinished : PeerState::kInCall;
+      return {static_cast<std::uint32_t>(state), sequence, first.word[1], first.word[2],
+              first.word[3]};
+    }
+    return {static_cast<std::uint32_t>(PeerState::kNeverLaunched), 0, 0, 0, 0};
+  }
+
+  LAMPPOST_DEVICE void store_word(std::uint32_t& target, std::uint32_t value) {
+    t_.store_relaxed_system(&target, value);
+  }
+
+  LAMPPOST_DEVICE void write_record(HealthRecord& record, Phase phase, const WaitReport& report) {
+    store_word(record.call, sequence_);
+    store_word(record.phase, static_cast<std::uint32_t>(phase));
+    store_word(record.waited_for, report.waited_for);
+    store_word(record.abort_source, report.abort_source);
+    store_word(record.abort_call, report.abort_call);
+    store_word(record.element, report.element);
+    store_word(record.expected, report.expected);
+    store_word(record.seen, report.seen);
+    store_word(record.block, t_.block_rank());
+    store_word(record.thread, t_.thread_rank());
+    for (int i = 0; i < 3; ++i) store_word(record.missing[i], report.missing[i]);
+    t_.store_relaxed_system(&record.start_ticks, report.start_ticks);
+    t_.store_relaxed_system(&record.elapsed_ticks, report.elapsed_ticks);
+    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+      const PeerSnapshot peer = snapshot(rank);
+      store_word(record.peers[rank].state, peer.state);
+      store_word(record.peers[rank].call, peer.call);
+      store_word(record.peers[rank].operation_hash, peer.operation_hash);
+      store_word(record.peers[rank].extent, peer.extent);
+      store_word(record.peers[rank].columns, peer.columns);
+    }
+  }
+
+  /// The abort word passes on the rank that failed first, so that every rank names the same one.
+  LAMPPOST_DEVICE void tell_peers(const WaitReport& report) {
+    const bool is_first = report.abort_source == kNoRank;
+    const AbortWord abort{
+        communicator_generation_, is_first ? args_.peers.rank : report.abort_source,
+        report.waited_for == kNoRank ? AbortWord::kNobody : report.waited_for,
+        is_first ? sequence_ : report.abort_call};
+    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+      if (rank == args_.peers.rank) continue;
+      ControlLine* line = at<ControlLine>(args_.peers.workspace[rank], Layout::kControlLine);
+      t_.store_relaxed_system(&line->abort, abort.pack());
+    }
+  }
+
+  /// One thread a block. True: this block must poison the call's outputs.
+  LAMPPOST_DEVICE bool arrive(std::uint64_t clear_next_bytes) {
+    auto* arrival = own<std::uint64_t>(Layout::kArrival);
+    const std::uint64_t old = t_.add_acq_rel_device(arrival, 1);
+    const auto old_sequence = static_cast<std::uint32_t>(old >> 32);
+    const auto arrived_before = static_cast<std::uint32_t>(old);
+    if (old_sequence != sequence_ || arrived_before >= t_.grid_blocks()) {
+      WaitReport report;
+      report.expected = sequence_;
+      report.seen = old_sequence;
+      report.element = arrived_before;
+      fail(FailureKind::kCorrupt, Phase::kArrive, report);
+      return true;
+    }
+    if (arrived_before + 1 < t_.grid_blocks()) return false;
+    return advance(clear_next_bytes);
+  }
+
+  /// The last block out of a call.
+  LAMPPOST_DEVICE bool advance(std::uint64_t clear_next_bytes) {
+    const std::uint32_t next_sequence = (sequence_ + 1) & kSequenceMask;
+    const std::uint32_t next_generation = generation_ + 1 == kGenerations ? 0 : generation_ + 1;
+    ControlLine* line = own<ControlLine>(Layout::kControlLine);
+    t_.store_relaxed_system(own<std::uint64_t>(Layout::kExtents) + generation_, clear_next_bytes);
+    t_.store_relaxed_system(own<std::uint64_t>(Layout::kArrival),
+                            static_cast<std::uint64_t>(next_sequence) << 32);
+    t_.store_relaxed_system(&line->call, ControlLine::pack_call(next_sequence, next_generation));
+    t_.store_relaxed_system(&ring_entry(args_.peers.rank, sequence_)->finished, 1u);
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    if (t_.load_relaxed_system(&words->provisional_claim) == sequence_ + 1) {
+      t_.store_relaxed_system(&args_.page->provisional_active, 0u);
+    }
+    const bool has_failed = (t_.load_relaxed_system(&line->state) & 1u) != 0;
+    if (has_failed) {
+      for (int i = 0; i < 3; ++i) {
+        store_word(args_.page->record.missing[i], t_.load_relaxed_system(&words->missing[i]));
+      }
+    }
+    return has_failed;
+  }
+
+  T& t_;
+  const CallArgs& args_;
+  CallShared& shared_;
+  std::uint32_t sequence_;
+  std::uint32_t generation_;
+  std::uint32_t communicator_generation_;
+  bool is_active_;
+  bool has_failed_ = false;
+};
+
+}  // namespace lamppost::device

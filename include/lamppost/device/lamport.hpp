@@ -1,0 +1,246 @@
+// LamportSession: data is its own flag. A slot holds the sentinel word until its data has arrived;
+// readiness is judged per 32-bit word, by bits, for every payload type.
+//
+// memory   Three generations of one range (Layout). Call n pushes into generation n mod 3 of every
+//          peer, clears what call n-1 wrote into its own generation n-1, and polls generation n.
+//          +----------- generation g -----------+
+//          | header of rank 0, 1, ... (16 B each)|   block 0 pushes and polls them
+//          | rank 0's data | rank 1's data | ... |   stride_bytes each, packed from the start
+//          +-------------------------------------+
+// ordered  Data needs no flag: a word is either the sentinel or the value. A slot of generation n is
+//          written again in call n+3; its writer is then past call n+2, so it has this rank's
+//          headers of n+1 and n+2, which were pushed after call n, and its clears, had ended. (A
+//          relaxed push after a launch boundary is taken to be ordered after the earlier launch's
+//          stores at the memory they share; the PTX model alone does not promise that.)
+// reuse    Two generations are too few, three hold (tests/models/lamport.pml). The proof needs a
+//          full exchange in every call: hence a header to every peer, every time, even with no data.
+// large    A call that leaves more than kMostDeferredBytes clears each slot itself, right after
+//          reading it, so that a small call after a large one has little to clear.
+#pragma once
+
+#include "lamppost/device/pack.hpp"
+#include "lamppost/device/wait.hpp"
+
+#include <initializer_list>
+
+namespace lamppost::device {
+
+inline constexpr std::uint64_t kMostDeferredBytes = 16 * 1024;
+
+/// The headers of a call: {sequence, operation, extent, communicator generation}, no word of which can
+/// be the sentinel.
+LAMPPOST_DEVICE Pack header_of(std::uint32_t sequence, std::uint32_t communicator_generation,
+                               const CallArgs& args) {
+  return Pack{{sequence, args.operation_hash, args.extent, communicator_generation}};
+}
+
+/// Compares a peer's header, which has arrived, with this rank's. Sequence and communicator
+/// generation cannot differ between ranks that follow the protocol.
+LAMPPOST_DEVICE FailureKind compare_headers(const Pack& ours, const Pack& theirs,
+                                            std::uint32_t rank, WaitReport& report) {
+  for (const int i : {0, 3, 2, 1}) {
+    if (theirs.word[i] == ours.word[i]) continue;
+    report.waited_for = rank;
+    report.element = static_cast<std::uint32_t>(i);
+    report.expected = ours.word[i];
+    report.seen = theirs.word[i];
+    return i == 0 || i == 3 ? FailureKind::kCorrupt : FailureKind::kMismatch;
+  }
+  return FailureKind::kNone;
+}
+
+/// Waits for the packs of up to kBatch ranks at one position.
+template <Target T, int kBatch>
+struct PackPoll {
+  T& t;
+  const std::byte* first_slot;  // of first_rank, at the position
+  std::uint64_t stride_bytes;
+  const Pack* headers;          // of this call, by rank
+  Pack own_header;
+  std::uint32_t first_rank;
+  std::uint32_t rank_count;     // ranks in this batch, at most kBatch
+  std::uint32_t own_rank;
+  std::uint32_t element;
+  Pack pack[kBatch];
+
+  LAMPPOST_DEVICE const Pack* slot(int i) const {
+    return reinterpret_cast<const Pack*>(first_slot + i * stride_bytes);
+  }
+  LAMPPOST_DEVICE bool is_polled(int i) const {
+    return static_cast<std::uint32_t>(i) < rank_count && first_rank + i != own_rank;
+  }
+  LAMPPOST_DEVICE bool is_ready() {
+    bool ready = true;
+    for (int i = 0; i < kBatch; ++i) {
+      if (!is_polled(i)) continue;
+      pack[i] = t.load_pack_relaxed_system(slot(i));
+      ready = ready && !has_sentinel(pack[i]);
+    }
+    return ready;
+  }
+  LAMPPOST_DEVICE void report(WaitReport& report) const {
+    for (int i = 0; i < kBatch; ++i) {
+      if (is_polled(i) && has_sentinel(pack[i])) report.add_missing(first_rank + i);
+    }
+    report.element = element;
+    report.seen = kSentinel;
+  }
+  /// A peer that makes another call sends its data elsewhere; its header tells.
+  LAMPPOST_DEVICE FailureKind find_mismatch(WaitReport& report) {
+    for (int i = 0; i < kBatch; ++i) {
+      if (!is_polled(i) || !has_sentinel(pack[i])) continue;
+      const Pack theirs = t.load_pack_relaxed_system(headers + first_rank + i);
+      if (has_sentinel(theirs)) continue;
+      const FailureKind kind = compare_headers(own_header, theirs, first_rank + i, report);
+      if (kind != FailureKind::kNone) return kind;
+    }
+    return FailureKind::kNone;
+  }
+};
+
+/// Waits for one peer's header.
+template <Target T>
+struct HeaderPoll {
+  T& t;
+  const Pack* slot;
+  std::uint32_t rank;
+  Pack pack;
+
+  LAMPPOST_DEVICE bool is_ready() {
+    pack = t.load_pack_relaxed_system(slot);
+    return !has_sentinel(pack);
+  }
+  LAMPPOST_DEVICE void report(WaitReport& report) const {
+    report.add_missing(rank);
+    report.seen = kSentinel;
+  }
+  LAMPPOST_DEVICE FailureKind find_mismatch(WaitReport&) const { return FailureKind::kNone; }
+};
+
+/// kWorld: ranks known when compiling, or 0.
+template <Target T, int kWorld>
+class LamportSession {
+ public:
+  /// Ranks polled together.
+  static constexpr int kBatch = kWorld == 0 ? 8 : kWorld;
+
+  LAMPPOST_DEVICE explicit LamportSession(Call<T>& call)
+      : t_(call.target()),
+        call_(call),
+        layout_(call.args().layout()),
+        data_(layout_.data(call.generation())),
+        total_bytes_(rank_count() * call.args().stride_bytes) {}
+
+  LamportSession(const LamportSession&) = delete;
+  LamportSession& operator=(const LamportSession&) = delete;
+
+  LAMPPOST_DEVICE std::uint32_t rank_count() const {
+    return kWorld == 0 ? call_.args().peers.rank_count : kWorld;
+  }
+
+  /// Stores this rank's pack `index` into every peer; nearest higher rank first, so that peers are
+  /// not all written by everyone at once. The pack must be free of sentinels. Relaxed, system.
+  LAMPPOST_DEVICE void push(std::uint64_t index, const Pack& pack) {
+    const PeerTable& peers = call_.args().peers;
+    const std::uint64_t offset =
+        data_ + peers.rank * call_.args().stride_bytes + index * sizeof(Pack);
+    std::uint32_t peer = peers.rank;
+    for (std::uint32_t i = 1; i < rank_count(); ++i) {
+      peer = peer + 1 == rank_count() ? 0 : peer + 1;
+      t_.store_pack_relaxed_system(at<Pack>(peers.workspace[peer], offset), pack);
+    }
+  }
+
+  /// Block 0 sends every peer this call's header.
+  LAMPPOST_DEVICE void push_headers() {
+    if (t_.block_rank() != 0) return;
+    const CallArgs& args = call_.args();
+    const std::uint64_t offset = layout_.header(call_.generation(), args.peers.rank);
+    for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
+      if (peer == args.peers.rank) continue;
+      t_.store_pack_relaxed_system(at<Pack>(args.peers.workspace[peer], offset), own_header());
+    }
+  }
+
+  /// Restores the sentinel where the previous call's generation was written. All threads.
+  LAMPPOST_DEVICE void clear_previous() {
+    const std::uint32_t previous =
+        call_.generation() == 0 ? kGenerations - 1 : call_.generation() - 1;
+    const std::uint64_t bytes =
+        t_.load_relaxed_system(call_.template own<std::uint64_t>(Layout::kExtents) + previous);
+    Pack* data = call_.template own<Pack>(layout_.data(previous));
+    for (std::uint64_t i : over_grid_threads(t_, bytes / sizeof(Pack))) {
+      t_.store_pack_relaxed_system(data + i, sentinel_pack());
+    }
+    Pack* headers = call_.template own<Pack>(layout_.header(previous, 0));
+    for (std::uint64_t i : over_grid_threads(t_, rank_count())) {
+      t_.store_pack_relaxed_system(headers + i, sentinel_pack());
+    }
+  }
+
+  /// Waits for pack `index` of ranks first_rank .. first_rank + kBatch - 1 (those that exist) and
+  /// gives each to `use(pack)` in rank order, this rank's own as `own`. False if a wait failed:
+  /// then `use` was not called.
+  template <class Use>
+  LAMPPOST_DEVICE bool receive(std::uint64_t index, std::uint32_t first_rank, const Pack& own,
+                               Use&& use) {
+    const CallArgs& args = call_.args();
+    const std::uint32_t left = rank_count() - first_rank;
+    const std::uint64_t offset = data_ + first_rank * args.stride_bytes + index * sizeof(Pack);
+    PackPoll<T, kBatch> poll{t_,
+                             call_.template own<std::byte>(offset),
+                             args.stride_bytes,
+                             call_.template own<Pack>(layout_.header(call_.generation(), 0)),
+                             own_header(),
+                             first_rank,
+                             left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
+                             args.peers.rank,
+                             static_cast<std::uint32_t>(index),
+                             {}};
+    if (!wait_until(t_, call_, Phase::kData, poll)) return false;
+    for (int i = 0; i < kBatch; ++i) {
+      if (static_cast<std::uint32_t>(i) >= poll.rank_count) continue;
+      use(poll.is_polled(i) ? poll.pack[i] : own);
+      if (clears_itself() && poll.is_polled(i)) {
+        t_.store_pack_relaxed_system(const_cast<Pack*>(poll.slot(i)), sentinel_pack());
+      }
+    }
+    return true;
+  }
+
+  /// Block 0 waits for every peer's header and compares it with this call's. Without it no rank may
+  /// leave: it is what keeps ranks within one call of each other.
+  LAMPPOST_DEVICE void wait_for_headers() {
+    if (t_.block_rank() != 0) return;
+    for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
+      if (peer == call_.args().peers.rank) continue;
+      const auto rank = static_cast<std::uint32_t>(peer);
+      HeaderPoll<T> poll{t_, call_.template own<Pack>(layout_.header(call_.generation(), rank)),
+                         rank, {}};
+      if (!wait_until(t_, call_, Phase::kHeader, poll)) continue;
+      WaitReport report;
+      const FailureKind kind = compare_headers(own_header(), poll.pack, rank, report);
+      if (kind != FailureKind::kNone) call_.fail(kind, Phase::kHeader, report);
+    }
+  }
+
+  /// What the next call has to clear; for Call::leave().
+  LAMPPOST_DEVICE std::uint64_t clear_next_bytes() const {
+    return clears_itself() || rank_count() == 1 ? 0 : total_bytes_;
+  }
+
+ private:
+  LAMPPOST_DEVICE bool clears_itself() const { return total_bytes_ > kMostDeferredBytes; }
+
+  LAMPPOST_DEVICE Pack own_header() const {
+    return header_of(call_.sequence(), call_.communicator_generation(), call_.args());
+  }
+
+  T& t_;
+  Call<T>& call_;
+  Layout layout_;
+  std::uint64_t data_;
+  std::uint64_t total_bytes_;
+};
+
+}  // namespace lamppost::device

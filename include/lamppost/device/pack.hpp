@@ -1,0 +1,140 @@
+// Elements, packs and fragments: how payload looks on the wire, and its conversions to fp32.
+// Pure functions on bits; no memory access, no target needed.
+//
+// A fragment is 8 consecutive columns of a row, counted from the row's start: one pack of 16-bit
+// elements or two packs of fp32. It is also a leaf of the norm's summation tree.
+#pragma once
+
+#include "lamppost/device/target.hpp"
+
+namespace lamppost::device {
+
+inline constexpr int kFragmentElements = 8;
+/// A payload word with these bits would look like an empty slot, so it is never sent.
+inline constexpr std::uint32_t kSentinel = 0x80000000u;
+
+/// IEEE binary16 and bfloat16, as bits.
+struct Fp16 {
+  std::uint16_t bits;
+};
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+LAMPPOST_DEVICE std::uint32_t bits_of(float value) {
+  return __builtin_bit_cast(std::uint32_t, value);
+}
+LAMPPOST_DEVICE float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+LAMPPOST_DEVICE bool is_nan_bits(std::uint32_t bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
+
+/// Exact.
+LAMPPOST_DEVICE float to_float(Bf16 value) {
+  return float_of(static_cast<std::uint32_t>(value.bits) << 16);
+}
+/// Exact, subnormals included: the exponent is rebased by a power of two.
+LAMPPOST_DEVICE float to_float(Fp16 value) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffu) << 13;
+  const bool is_special = (value.bits & 0x7c00u) == 0x7c00u;
+  const float rebased = float_of(magnitude) * 0x1p112f;
+  return float_of(sign | (is_special ? magnitude | 0x7f800000u : bits_of(rebased)));
+}
+LAMPPOST_DEVICE float to_float(float value) { return value; }
+
+/// Rounding to the payload type: to nearest, ties to even; overflow gives Inf; every NaN becomes one
+/// canonical NaN (0x7fff, 0x7fffffff), the patterns that NVIDIA's conversions give.
+template <class Element>
+LAMPPOST_DEVICE Element round_to(float value);
+
+template <>
+LAMPPOST_DEVICE Bf16 round_to<Bf16>(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return Bf16{static_cast<std::uint16_t>(is_nan_bits(bits) ? 0x7fffu : rounded)};
+}
+
+template <>
+LAMPPOST_DEVICE Fp16 round_to<Fp16>(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  std::uint32_t rounded;
+  if (magnitude >= 0x477ff000u) {  // 65,520 and above round to Inf
+    rounded = is_nan_bits(bits) ? 0x7fffu : 0x7c00u;
+    return Fp16{static_cast<std::uint16_t>(is_nan_bits(bits) ? 0x7fffu : sign | rounded)};
+  }
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14 the result is subnormal: adding 0.5 leaves its 10 bits, rounded by the adder, in
+    // the low bits of the sum (0.5 has 2^-24 as its last place, as fp16's subnormals have).
+    rounded = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  return Fp16{static_cast<std::uint16_t>(sign | rounded)};
+}
+
+template <>
+LAMPPOST_DEVICE float round_to<float>(float value) {
+  return is_nan_bits(bits_of(value)) ? float_of(0x7fffffffu) : value;
+}
+
+/// Eight elements of a row. Elements past the row's end are +0.
+template <class Element>
+struct Fragment {
+  static constexpr int kPacks = kFragmentElements * sizeof(Element) / sizeof(Pack);
+  Pack pack[kPacks];
+};
+
+/// Element `i` (0..7) of a fragment.
+template <class Element>
+LAMPPOST_DEVICE Element element_of(const Fragment<Element>& fragment, int i) {
+  if constexpr (sizeof(Element) == 2) {
+    const std::uint32_t word = fragment.pack[0].word[i / 2];
+    return Element{static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16)};
+  } else {
+    return float_of(fragment.pack[i / 4].word[i % 4]);
+  }
+}
+
+/// The fragment of eight fp32 values, each rounded to Element.
+template <class Element>
+LAMPPOST_DEVICE Fragment<Element> round_fragment(const float (&values)[kFragmentElements]) {
+  Fragment<Element> fragment;
+  if constexpr (sizeof(Element) == 2) {
+    for (int i = 0; i < kFragmentElements; i += 2) {
+      const std::uint32_t low = round_to<Element>(values[i]).bits;
+      const std::uint32_t high = round_to<Element>(values[i + 1]).bits;
+      fragment.pack[0].word[i / 2] = low | high << 16;
+    }
+  } else {
+    for (int i = 0; i < kFragmentElements; ++i) {
+      fragment.pack[i / 4].word[i % 4] = bits_of(round_to<float>(values[i]));
+    }
+  }
+  return fragment;
+}
+
+/// Bits only, never a floating-point compare: with flush-to-zero a negative subnormal would compare
+/// equal to -0.
+LAMPPOST_DEVICE bool has_sentinel(const Pack& pack) {
+  return pack.word[0] == kSentinel || pack.word[1] == kSentinel || pack.word[2] == kSentinel ||
+         pack.word[3] == kSentinel;
+}
+
+/// The pack with every word that equals the sentinel replaced by 0: fp32 -0 becomes +0, and a 16-bit
+/// pair of +0 (low) and -0 (high) becomes two +0. Nothing else changes.
+LAMPPOST_DEVICE Pack without_sentinel(Pack pack) {
+  for (std::uint32_t& word : pack.word) word = word == kSentinel ? 0u : word;
+  return pack;
+}
+template <class Element>
+LAMPPOST_DEVICE Fragment<Element> without_sentinel(Fragment<Element> fragment) {
+  for (Pack& pack : fragment.pack) pack = without_sentinel(pack);
+  return fragment;
+}
+
+LAMPPOST_DEVICE Pack sentinel_pack() {
+  return Pack{{kSentinel, kSentinel, kSentinel, kSentinel}};
+}
+
+}  // namespace lamppost::device

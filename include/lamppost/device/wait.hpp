@@ -1,0 +1,117 @@
+// wait_until: the only loop in which a kernel waits for another rank. Bounded in every build.
+//
+// The first polls read neither clock nor abort words. After that the clock is read every few polls,
+// and once a millisecond the words that can end a wait early: the timeout (settable while the call
+// runs), the local abort request, a peer's abort word, FAILED. Elapsed time is a sum of steps, each
+// clamped to an eighth of the timeout, so that a preemption, a debugger stop or a clock step does
+// not expire a wait. The deadline must be seen passed at two polls; then, and before any other
+// failure is believed, everything pending is looked at once more.
+#pragma once
+
+#include "lamppost/device/call.hpp"
+
+namespace lamppost::device {
+
+inline constexpr int kQuickPolls = 64;
+inline constexpr int kPollsPerClock = 4;
+
+template <Target T>
+class WaitClock {
+ public:
+  LAMPPOST_DEVICE WaitClock(T& t, const Call<T>& call)
+      : t_(t), call_(call), start_(t.ticks()), last_(start_), per_second_(t.ticks_per_second()) {
+    read_timeout();
+  }
+
+  /// Adds the time since the last call. True once a millisecond.
+  LAMPPOST_DEVICE bool advance() {
+    const std::uint64_t now = t_.ticks();
+    const auto step = static_cast<std::int64_t>(now - last_);
+    last_ = now;
+    const std::uint64_t most = timeout_ == 0 ? per_second_ : timeout_ / 8 + 1;
+    if (step > 0) elapsed_ += static_cast<std::uint64_t>(step) < most ? step : most;
+    if (elapsed_ < next_look_) return false;
+    next_look_ = elapsed_ + per_second_ / 1000;
+    read_timeout();
+    return true;
+  }
+  /// True when the deadline has been seen passed twice.
+  LAMPPOST_DEVICE bool has_expired() {
+    if (timeout_ == 0 || elapsed_ < timeout_) return false;
+    return ++times_passed_ >= 2;
+  }
+  LAMPPOST_DEVICE bool is_long() const { return elapsed_ >= per_second_; }
+  LAMPPOST_DEVICE std::uint64_t start() const { return start_; }
+  LAMPPOST_DEVICE std::uint64_t elapsed() const { return elapsed_; }
+
+ private:
+  LAMPPOST_DEVICE void read_timeout() {
+    const ControlPage* page = call_.args().page;
+    timeout_ = t_.load_relaxed_system(call_.sequence() <= kFirstCall
+                                          ? &page->first_call_timeout_ticks
+                                          : &page->timeout_ticks);
+  }
+
+  T& t_;
+  const Call<T>& call_;
+  std::uint64_t start_;
+  std::uint64_t last_;
+  std::uint64_t per_second_;
+  std::uint64_t timeout_ = 0;
+  std::uint64_t elapsed_ = 0;
+  std::uint64_t next_look_ = 0;
+  int times_passed_ = 0;
+};
+
+/// The part of a wait that is not quick. Ends with everything ready (true) or the call failed.
+template <Target T, class Poll>
+LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
+  WaitClock<T> clock(t, call);
+  WaitReport report;
+  FailureKind reason = FailureKind::kNone;
+  while (reason == FailureKind::kNone) {
+    for (int i = 0; i < kPollsPerClock; ++i) {
+      if (poll.is_ready()) return true;
+      t.pause();
+    }
+    if (clock.advance()) {
+      // A mismatch before an abort: both ranks of a pair shall name the cause, not each other.
+      reason = poll.find_mismatch(report);
+      if (reason == FailureKind::kNone) reason = call.look_for_failure(report);
+      if (clock.is_long()) {
+        WaitReport so_far;
+        poll.report(so_far);
+        so_far.start_ticks = clock.start();
+        so_far.elapsed_ticks = clock.elapsed();
+        call.note_long_wait(phase, so_far);
+      }
+    }
+    if (reason == FailureKind::kNone && clock.has_expired()) reason = FailureKind::kTimedOut;
+  }
+  const bool is_mismatch = reason == FailureKind::kMismatch || reason == FailureKind::kCorrupt;
+  if (!is_mismatch) {
+    if (poll.is_ready()) return true;
+    poll.report(report);
+  }
+  report.start_ticks = clock.start();
+  report.elapsed_ticks = clock.elapsed();
+  call.fail(reason, phase, report);
+  return false;
+}
+
+/// Polls until `poll.is_ready()`; false if the call has failed, then or earlier: the caller goes on
+/// with NaN, visits every barrier and publishes nothing more. Any thread, no meeting point inside.
+/// Poll: `bool is_ready()` looks at all pending words afresh; `void report(WaitReport&)` says what
+/// is missing; `FailureKind find_mismatch(WaitReport&)` looks, once a millisecond, whether what is
+/// missing can ever come (kNone: it can).
+template <Target T, class Poll>
+LAMPPOST_DEVICE bool wait_until(T& t, Call<T>& call, Phase phase, Poll& poll) {
+  if (call.has_failed()) return false;
+  for (int i = 0; i < kQuickPolls; ++i) {
+    if (poll.is_ready()) return true;
+    t.pause();
+  }
+  return wait_slowly(t, call, phase, poll);
+}
+
+}  // namespace lamppost::device

@@ -1,0 +1,77 @@
+// Communicator: one rank behind an lpComm_t. Holds what creation made (driver, memory, launcher) and
+// turns checked calls into launches. Calls are serialised by the caller; async_error, health and
+// set_timeout may come from any thread.
+#pragma once
+
+#include <lamppost/status.hpp>
+
+#include "driver/driver.hpp"
+#include "launch/launcher.hpp"
+#include "transports/workspace.hpp"
+
+#include <memory>
+#include <string>
+
+namespace lamppost {
+
+/// lpConfig with every default filled in; compared between ranks at creation.
+struct ResolvedConfig {
+  lpBackend_t backend;
+  std::int32_t device;
+  std::int64_t timeout_ms;
+  std::int64_t first_call_timeout_ms;
+  std::int64_t setup_timeout_ms;
+  std::uint64_t slot_bytes;
+  bool allow_shared_device;
+  bool early_launch;
+};
+
+/// What creation makes of one rank.
+struct CommunicatorParts {
+  ResolvedConfig config;
+  AgreedFacts facts;
+  std::unique_ptr<Driver> driver;
+  std::shared_ptr<SharedMapping> control_page;
+  Workspace workspace;
+  StreamHandle own_stream = 0;
+  PlantedFault fault;
+};
+
+class Communicator {
+ public:
+  explicit Communicator(CommunicatorParts parts);
+  /// Local and bounded (lpCommDestroy): waits for this rank's calls, ends them if they overstay, parks
+  /// memory that may still be in use. The error, if there is one, is for the caller to see.
+  Status shut_down();
+
+  int rank() const { return static_cast<int>(parts_.workspace.peers.table.rank); }
+  int rank_count() const { return static_cast<int>(parts_.facts.rank_count); }
+  lpBackend_t backend() const { return parts_.driver->backend(); }
+  Driver& driver() { return *parts_.driver; }
+  StreamHandle own_stream() const { return parts_.own_stream; }
+  device::ControlPage& page() const;
+
+  /// Enqueues a checked call. 0 as stream: the communicator's own (host).
+  Status enqueue(const CollectiveCall& call, StreamHandle stream);
+  /// Runs the self-test; blocks. For creation only.
+  Status self_test(std::uint32_t rounds);
+
+  Status sticky_error() const;
+  void set_timeout(std::int64_t timeout_ms, std::int64_t first_call_timeout_ms);
+
+  std::string& last_error() { return last_error_; }
+
+ private:
+  Status order_streams(StreamHandle stream);
+  bool is_call_in_flight();
+  bool drain(std::int64_t timeout_ms);
+
+  CommunicatorParts parts_;
+  Launcher launcher_;
+  StreamHandle last_stream_ = 0;
+  bool last_was_captured_ = false;
+  StreamHandle last_eager_stream_ = 0;
+  std::string last_error_;
+};
+
+}  // namespace lamppost

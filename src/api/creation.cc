@@ -1,0 +1,225 @@
+#include "api/creation.hpp"
+
+#include <lamppost/types.hpp>
+
+#include "base/process_identity.hpp"
+#include "collectives/entry_host.hpp"
+#include "collectives/kernel_table.hpp"
+#include "driver/host.hpp"
+#include "health/health.hpp"
+#include "transports/shm/shm_transport.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace lamppost {
+namespace {
+
+using device::ControlPage;
+
+constexpr std::uint32_t kHostSelfTestRounds = 16;
+
+#ifndef LAMPPOST_BUILD_ID
+#define LAMPPOST_BUILD_ID "unknown"
+#endif
+
+/// What every rank must have in common, and what the ranks take the minimum of.
+struct CreationFacts {
+  std::int64_t library_version;
+  char build_id[48];
+  std::int64_t backend;
+  std::int64_t lanes;
+  std::int64_t slot_bytes;
+  std::int64_t timeout_ms;
+  std::int64_t first_call_timeout_ms;
+  std::int64_t setup_timeout_ms;
+  std::int64_t allow_shared_device;
+  std::int64_t early_launch;
+  std::uint64_t communicator_id;    // rank 0's draw is used
+  std::uint32_t max_blocks;         // minimum
+  std::uint32_t max_block_threads;  // minimum
+};
+
+CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) {
+  CreationFacts facts{};
+  facts.library_version = LP_VERSION;
+  std::strncpy(facts.build_id, LAMPPOST_BUILD_ID, sizeof(facts.build_id) - 1);
+  facts.backend = config.backend;
+  facts.lanes = device.lanes;
+  facts.slot_bytes = static_cast<std::int64_t>(config.slot_bytes);
+  facts.timeout_ms = config.timeout_ms;
+  facts.first_call_timeout_ms = config.first_call_timeout_ms;
+  facts.setup_timeout_ms = config.setup_timeout_ms;
+  facts.allow_shared_device = config.allow_shared_device ? 1 : 0;
+  facts.early_launch = config.early_launch ? 1 : 0;
+  facts.communicator_id = process_identity().nonce[0] ^ reinterpret_cast<std::uintptr_t>(&facts);
+  facts.max_blocks = device.max_blocks;
+  facts.max_block_threads = device.max_block_threads;
+  return facts;
+}
+
+Status differs(const char* name, std::size_t rank, const std::string& first,
+               const std::string& other) {
+  return Status(LP_ERROR_BOOTSTRAP,
+                fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, first, rank,
+                            other));
+}
+
+Status compare_facts(const std::vector<CreationFacts>& all) {
+  struct Field {
+    const char* name;
+    std::int64_t CreationFacts::*member;
+  };
+  constexpr Field kFields[] = {
+      {"the library's version", &CreationFacts::library_version},
+      {"lpConfig.backend", &CreationFacts::backend},
+      {"the device's lanes", &CreationFacts::lanes},
+      {"lpConfig.slot_bytes", &CreationFacts::slot_bytes},
+      {"lpConfig.timeout_ms", &CreationFacts::timeout_ms},
+      {"lpConfig.first_call_timeout_ms", &CreationFacts::first_call_timeout_ms},
+      {"lpConfig.setup_timeout_ms", &CreationFacts::setup_timeout_ms},
+      {"lpConfig.allow_shared_device", &CreationFacts::allow_shared_device},
+      {"lpConfig.early_launch", &CreationFacts::early_launch},
+  };
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (std::strcmp(all[0].build_id, all[r].build_id) != 0) {
+      return differs("the library's build", r, all[0].build_id, all[r].build_id);
+    }
+    for (const Field& field : kFields) {
+      const std::int64_t first = all[0].*field.member;
+      const std::int64_t other = all[r].*field.member;
+      if (first != other) return differs(field.name, r, std::to_string(first), std::to_string(other));
+    }
+  }
+  return {};
+}
+
+/// The backend's driver, or the reason why there is none.
+Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
+                                            const CreationOptions& options) {
+  if (config.backend != LP_BACKEND_HOST) {
+    return Status(LP_ERROR_NOT_SUPPORTED,
+                  fmt::format("this build has no {} backend", backend_name(config.backend)));
+  }
+  const device::HostKernel* kernels =
+      options.host_kernels != nullptr ? options.host_kernels : host_kernels();
+  return make_host_driver(kernels, kKernelCount);
+}
+
+DeviceFacts limited(DeviceFacts facts, const CreationOptions& options) {
+  if (options.max_blocks != 0) facts.max_blocks = options.max_blocks;
+  if (options.max_block_threads != 0) facts.max_block_threads = options.max_block_threads;
+  return facts;
+}
+
+void initialise_page(ControlPage& page, const Bootstrap& bootstrap, std::uint64_t communicator_id,
+                     std::uint64_t ticks_per_second) {
+  page = ControlPage{};
+  page.version = device::kControlPageVersion;
+  page.process_id = static_cast<std::uint32_t>(getpid());
+  page.rank = static_cast<std::uint32_t>(bootstrap.rank());
+  page.rank_count = static_cast<std::uint32_t>(bootstrap.rank_count());
+  page.communicator_id = communicator_id;
+  page.ticks_per_second = ticks_per_second;
+  gethostname(page.host_name, sizeof(page.host_name) - 1);
+  __atomic_store_n(&page.magic, device::kControlPageMagic, __ATOMIC_RELEASE);
+}
+
+/// Step 1: a driver, and facts that agree.
+Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorParts& parts,
+             std::uint64_t& communicator_id) {
+  if (bootstrap.rank_count() > LP_MAX_WORLD_TODAY) {
+    return Status(LP_ERROR_NOT_SUPPORTED,
+                  fmt::format("{} ranks: this version takes at most {}", bootstrap.rank_count(),
+                              LP_MAX_WORLD_TODAY));
+  }
+  Result<std::unique_ptr<Driver>> driver = make_driver(parts.config, options);
+  Status status = vote(bootstrap, driver.status(), "open the backend");
+  if (!status.ok()) return status;
+  parts.driver = driver.take();
+
+  const DeviceFacts device = limited(parts.driver->device_facts(), options);
+  std::vector<CreationFacts> all;
+  status = all_gather_value(bootstrap, facts_of(parts.config, device), all, "exchange of facts");
+  if (status.ok()) status = compare_facts(all);  // the same verdict on all ranks
+  if (!status.ok()) return status;
+  parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes,
+                 all[0].max_blocks, all[0].max_block_threads};
+  for (const CreationFacts& facts : all) {
+    parts.facts.max_blocks = std::min(parts.facts.max_blocks, facts.max_blocks);
+    parts.facts.max_block_threads = std::min(parts.facts.max_block_threads, facts.max_block_threads);
+  }
+  communicator_id = all[0].communicator_id;
+  return {};
+}
+
+/// Step 2: control page, stream, workspace, peers.
+Status allocate(Bootstrap& bootstrap, std::uint64_t communicator_id, CommunicatorParts& parts) {
+  auto page = parts.driver->allocate_control_page(device::kControlPageBytes, kControlPageName);
+  Result<StreamHandle> stream = parts.driver->create_stream();
+  if (stream.ok()) parts.own_stream = stream.value();
+  Status status = vote(bootstrap, page.ok() ? stream.status() : page.status(),
+                       "allocate control page and stream");
+  if (!status.ok()) return status;
+  parts.control_page = page.take();
+  initialise_page(*new (parts.control_page->address()) ControlPage, bootstrap, communicator_id,
+                  parts.driver->device_facts().ticks_per_second);
+
+  const std::unique_ptr<Transport> transport = make_shm_transport();
+  const device::Layout layout{parts.facts.rank_count, parts.facts.slot_bytes};
+  Result<Workspace> workspace =
+      set_up_workspace(bootstrap, *parts.driver, *transport, layout, parts.fault);
+  if (!workspace.ok()) return workspace.status();
+  parts.workspace = workspace.take();
+  return {};
+}
+
+/// Step 3: the self-test over every ordered pair, then ready.
+Status prove(Bootstrap& bootstrap, Communicator& communicator, const ResolvedConfig& config,
+             const PlantedFault& fault) {
+  communicator.set_timeout(config.setup_timeout_ms, config.setup_timeout_ms);
+  Status tested = fault.check(bootstrap.rank(), "self-test");
+  if (tested.ok()) tested = communicator.self_test(kHostSelfTestRounds);
+  Status status = vote(bootstrap, tested, "self-test");
+  if (!status.ok()) return status;
+  communicator.set_timeout(config.timeout_ms, config.first_call_timeout_ms);
+  return bootstrap.barrier("ready");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> create_communicator(Bootstrap& bootstrap,
+                                                          Result<ResolvedConfig> config,
+                                                          const CreationOptions& options) {
+  if (config.ok()) bootstrap.set_timeout_ms(config.value().setup_timeout_ms);
+  Result<PlantedFault> fault = planted_fault_from_environment();
+  Status status = vote(bootstrap, config.ok() ? fault.status() : config.status(),
+                       "read the configuration");
+  if (!status.ok()) return status;
+
+  CommunicatorParts parts;
+  parts.config = config.value();
+  parts.fault = fault.take();
+  std::uint64_t communicator_id = 0;
+  status = agree(bootstrap, options, parts, communicator_id);
+  if (status.ok()) status = allocate(bootstrap, communicator_id, parts);
+  if (!status.ok()) {
+    if (parts.own_stream != 0) (void)parts.driver->destroy_stream(parts.own_stream);
+    return status;
+  }
+  const PlantedFault planted = parts.fault;
+  const ResolvedConfig resolved = parts.config;
+  auto communicator = std::make_unique<Communicator>(std::move(parts));
+  status = prove(bootstrap, *communicator, resolved, planted);
+  if (!status.ok()) {
+    (void)communicator->shut_down();  // the first error is the one to tell
+    return status;
+  }
+  return communicator;
+}
+
+}  // namespace lamppost

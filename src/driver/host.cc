@@ -1,0 +1,194 @@
+#include "driver/host.hpp"
+
+#include "base/file_descriptor.hpp"
+#include "base/handle_table.hpp"
+#include "base/system_error.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace lamppost {
+namespace {
+
+// The host "chip": small, so that every kernel is right for any grid and block.
+constexpr std::uint32_t kMaxBlocks = 4;
+constexpr std::uint32_t kMaxBlockThreads = 128;
+
+HandleTable<HostStream>& streams() {
+  static auto* table = new HandleTable<HostStream>();  // lives as long as the process
+  return *table;
+}
+
+class MemfdMapping final : public SharedMapping {
+ public:
+  static Result<std::shared_ptr<SharedMapping>> map(FileDescriptor descriptor, int borrowed,
+                                                    std::uint64_t bytes) {
+    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, borrowed, 0);
+    if (address == MAP_FAILED) {
+      return system_error(fmt::format("mmap of {} bytes of shared memory", bytes), errno);
+    }
+    auto mapping = std::make_shared<MemfdMapping>();
+    mapping->address_ = static_cast<std::byte*>(address);
+    mapping->bytes_ = bytes;
+    mapping->descriptor_ = std::move(descriptor);
+    return std::shared_ptr<SharedMapping>(std::move(mapping));
+  }
+  ~MemfdMapping() override {
+    if (address_ != nullptr) munmap(address_, bytes_);
+  }
+  FileDescriptor& descriptor() { return descriptor_; }
+
+ private:
+  FileDescriptor descriptor_;
+};
+
+Result<std::shared_ptr<SharedMapping>> allocate(std::uint64_t bytes, const char* name) {
+  FileDescriptor descriptor(memfd_create(name, MFD_CLOEXEC));
+  if (!descriptor.is_open()) return system_error("memfd_create", errno);
+  // Reserves the memory now: a full tmpfs must be an error here, not a bus error in a kernel.
+  const int error = posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
+  if (error != 0) return system_error(fmt::format("allocating {} bytes of shared memory", bytes), error);
+  const int fd = descriptor.get();
+  return MemfdMapping::map(std::move(descriptor), fd, bytes);
+}
+
+Status not_a_stream(StreamHandle stream) {
+  return Status(LP_ERROR_INVALID_HANDLE,
+                fmt::format("stream {:#x} is not a live host stream (lpStreamCreate)", stream));
+}
+
+class HostDriver final : public Driver {
+ public:
+  HostDriver(const device::HostKernel* kernels, std::uint32_t kernel_count)
+      : kernels_(kernels), kernel_count_(kernel_count) {}
+
+  lpBackend_t backend() const override { return LP_BACKEND_HOST; }
+  DeviceFacts device_facts() const override {
+    return {"host CPU", kernels_[0].lanes, kMaxBlocks, kMaxBlockThreads, 1'000'000'000};
+  }
+
+  Result<std::shared_ptr<SharedMapping>> allocate_shared(std::uint64_t bytes,
+                                                         const char* name) override {
+    return allocate(bytes, name);
+  }
+  Result<int> export_descriptor(SharedMapping& memory) override {
+    const int fd = static_cast<MemfdMapping&>(memory).descriptor().get();
+    if (fd < 0) return Status(LP_ERROR_INTERNAL, "the exporting descriptor is closed");
+    return fd;
+  }
+  void close_export(SharedMapping& memory) override {
+    static_cast<MemfdMapping&>(memory).descriptor().reset();
+  }
+  Result<std::shared_ptr<SharedMapping>> import_descriptor(int descriptor,
+                                                           std::uint64_t bytes) override {
+    return MemfdMapping::map(FileDescriptor(), descriptor, bytes);
+  }
+  Result<std::shared_ptr<SharedMapping>> allocate_control_page(std::uint64_t bytes,
+                                                               const char* name) override {
+    return allocate(bytes, name);
+  }
+
+  Status fill_words(void* address, std::uint32_t word, std::uint64_t word_count) override {
+    std::fill_n(static_cast<std::uint32_t*>(address), word_count, word);
+    return {};
+  }
+  Status write(void* target, const void* source, std::uint64_t bytes) override {
+    std::memcpy(target, source, bytes);
+    return {};
+  }
+  Status read(void* target, const void* source, std::uint64_t bytes) override {
+    std::memcpy(target, source, bytes);
+    return {};
+  }
+  Status synchronize_device() override {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return {};
+  }
+
+  Result<StreamHandle> create_stream() override {
+    std::unique_ptr<HostStream> stream;
+    try {
+      stream = std::make_unique<HostStream>();
+    } catch (const std::system_error& error) {  // std::thread's way to say so
+      return Status(LP_ERROR_RESOURCE_LIMIT,
+                    fmt::format("no thread for a host stream: {}", error.what()));
+    }
+    const StreamHandle handle = streams().add(stream.get());
+    if (handle == 0) {
+      return Status(LP_ERROR_RESOURCE_LIMIT, "too many host streams in this process");
+    }
+    stream.release();
+    return handle;
+  }
+  Status destroy_stream(StreamHandle stream) override {
+    return destroy_host_stream(stream);
+  }
+  Status check_stream(StreamHandle stream) override {
+    return find_host_stream(stream) != nullptr ? Status() : not_a_stream(stream);
+  }
+  Status synchronize_stream(StreamHandle stream) override {
+    HostStream* found = find_host_stream(stream);
+    if (found == nullptr) return not_a_stream(stream);
+    found->synchronize();
+    return {};
+  }
+  Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) override {
+    HostStream* found = find_host_stream(stream);
+    return found == nullptr || found->drain(timeout_ms);
+  }
+  Result<CaptureState> capture_state(StreamHandle stream) override {
+    HostStream* found = find_host_stream(stream);
+    if (found == nullptr) return not_a_stream(stream);
+    return found->is_capturing() ? CaptureState::kActive : CaptureState::kNone;
+  }
+  Status order_after(StreamHandle later, StreamHandle earlier) override {
+    HostStream* later_stream = find_host_stream(later);
+    HostStream* earlier_stream = find_host_stream(earlier);
+    if (later_stream == nullptr) return not_a_stream(later);
+    if (earlier_stream != nullptr) later_stream->wait_for_stream(*earlier_stream);
+    return {};
+  }
+  Status launch(StreamHandle stream, const LaunchSpec& spec) override {
+    HostStream* found = find_host_stream(stream);
+    if (found == nullptr) return not_a_stream(stream);
+    if (spec.kernel >= kernel_count_ || spec.args_bytes > HostLaunchItem::kMostArgsBytes ||
+        spec.args_bytes != kernels_[spec.kernel].args_bytes) {
+      return Status(LP_ERROR_INTERNAL, fmt::format("kernel {} with {} bytes of arguments",
+                                                   spec.kernel, spec.args_bytes));
+    }
+    HostLaunchItem item;
+    item.kernel = &kernels_[spec.kernel];
+    item.grid_blocks = spec.grid_blocks;
+    item.block_threads = spec.block_threads;
+    std::memcpy(item.args.data(), spec.args, spec.args_bytes);
+    found->launch(item);
+    return {};
+  }
+
+ private:
+  const device::HostKernel* kernels_;
+  std::uint32_t kernel_count_;
+};
+
+}  // namespace
+
+HostStream* find_host_stream(StreamHandle stream) { return streams().find(stream); }
+
+Status destroy_host_stream(StreamHandle stream) {
+  std::unique_ptr<HostStream> owned(streams().remove(stream));
+  return owned == nullptr ? not_a_stream(stream) : Status();
+}
+
+std::unique_ptr<Driver> make_host_driver(const device::HostKernel* kernels,
+                                         std::uint32_t kernel_count) {
+  return std::make_unique<HostDriver>(kernels, kernel_count);
+}
+
+}  // namespace lamppost

@@ -1,0 +1,146 @@
+#include "launch/launcher.hpp"
+
+#include <lamppost/types.hpp>
+
+#include "collectives/all_reduce/args.hpp"
+#include "collectives/self_test/args.hpp"
+#include "launch/operation_hash.hpp"
+#include "lamppost/device/pack.hpp"
+
+#include <algorithm>
+
+namespace lamppost {
+namespace {
+
+using device::kFragmentElements;
+
+constexpr std::uint32_t kThreadUnit = 64;  // whole warps of 32 and of 64 lanes
+
+std::uint32_t fragments_of(std::uint64_t elements) {
+  return static_cast<std::uint32_t>((elements + kFragmentElements - 1) / kFragmentElements);
+}
+
+/// Threads for a row: one a fragment, in whole warps, at most `most`.
+std::uint32_t block_threads_for(std::uint64_t row_elements, std::uint32_t most) {
+  const std::uint64_t wanted =
+      (static_cast<std::uint64_t>(fragments_of(row_elements)) + kThreadUnit - 1) / kThreadUnit *
+      kThreadUnit;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kThreadUnit, most));
+}
+
+const void* offset(const void* tensor, std::uint64_t bytes) {
+  return tensor == nullptr ? nullptr : static_cast<const std::byte*>(tensor) + bytes;
+}
+void* offset(void* tensor, std::uint64_t bytes) {
+  return tensor == nullptr ? nullptr : static_cast<std::byte*>(tensor) + bytes;
+}
+
+/// Every tensor, and every row of it, starts on 16 bytes.
+bool is_aligned(const OneShotArgs& args, std::uint64_t row_bytes) {
+  std::uintptr_t bits = 0;
+  const void* tensors[] = {args.in,
+                           args.out,
+                           args.norm.residual_in,
+                           args.norm.residual_out,
+                           args.norm.all_reduce_out,
+                           args.norm.weight};
+  for (const void* tensor : tensors) bits |= reinterpret_cast<std::uintptr_t>(tensor);
+  if (args.rows > 1) bits |= row_bytes;
+  return bits % sizeof(device::Pack) == 0;
+}
+
+RmsNormArgs norm_args(const CollectiveCall& call, std::uint64_t byte_offset) {
+  if (call.epilogue != Epilogue::kRmsNorm) return {};
+  return {offset(call.residual_in, byte_offset),
+          offset(call.residual_out, byte_offset),
+          offset(call.all_reduce_out, byte_offset),
+          call.weight,
+          call.weight_type == LP_FLOAT32 && call.type != LP_FLOAT32 ? 1u : 0u,
+          call.epsilon,
+          call.weight_bias,
+          1.0f / static_cast<float>(call.columns)};
+}
+
+}  // namespace
+
+Launcher::Launcher(Driver& driver, const AgreedFacts& facts, const device::PeerTable& peers,
+                   device::ControlPage* page, const PlantedFault& fault)
+    : driver_(driver), facts_(facts), peers_(peers), page_(page) {
+  if (fault.rank == static_cast<int>(peers.rank)) {
+    fault_ = {fault.phase, fault.call, fault.delay_ms};
+  }
+}
+
+device::CallArgs Launcher::call_args() const {
+  device::CallArgs args{};
+  args.peers = peers_;
+  args.page = page_;
+  args.slot_bytes = facts_.slot_bytes;
+  args.fault = fault_;
+  return args;
+}
+
+Launcher::Part Launcher::part_of(const CollectiveCall& call, std::uint64_t first,
+                                 std::uint64_t extent) const {
+  if (call.epilogue != Epilogue::kNone) {
+    return {first * call.columns, extent * call.columns, extent,
+            static_cast<std::uint32_t>(call.columns), static_cast<std::uint32_t>(extent)};
+  }
+  // A plain call has no rows of its own: a row is what one block takes in one pass.
+  const std::uint32_t row_elements =
+      block_threads_for(extent, facts_.max_block_threads) * kFragmentElements;
+  return {first, extent, (extent + row_elements - 1) / row_elements, row_elements,
+          static_cast<std::uint32_t>(extent)};
+}
+
+Status Launcher::launch(const CollectiveCall& call, const Choice& choice, StreamHandle stream) {
+  const std::uint64_t total = call.epilogue == Epilogue::kNone ? call.columns : call.rows;
+  std::uint64_t first = 0;
+  do {  // an empty call is one launch, of headers only
+    const std::uint64_t extent = std::min(choice.extent_per_launch, total - first);
+    Status status = launch_part(call, choice, part_of(call, first, extent), stream);
+    if (!status.ok()) return status;
+    first += extent;
+  } while (first < total);
+  return {};
+}
+
+Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,
+                             StreamHandle stream) {
+  const std::uint64_t bytes = element_bytes(call.type);
+  OneShotArgs args{};
+  args.in = offset(call.in, part.first_element * bytes);
+  args.out = offset(call.out, part.first_element * bytes);
+  args.rows = part.rows;
+  args.element_count = part.element_count;
+  args.row_elements = part.row_elements;
+  args.norm = norm_args(call, part.first_element * bytes);
+  args.is_aligned = is_aligned(args, part.row_elements * bytes) ? 1 : 0;
+
+  const LaunchSpec spec{
+      choice.kernel,
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part.rows, 1, facts_.max_blocks)),
+      block_threads_for(part.row_elements, facts_.max_block_threads), &args, sizeof(args)};
+  args.call = call_args();
+  // Fragments lie one after the other; only the last row of a plain call is short.
+  const std::uint64_t full_rows = part.rows == 0 ? 0 : part.rows - 1;
+  const std::uint64_t last_row = part.element_count - full_rows * part.row_elements;
+  args.call.stride_bytes = full_rows * wire_row_bytes(part.row_elements, call.type) +
+                           wire_row_bytes(last_row, call.type);
+  args.call.operation_hash = operation_hash(call, choice, spec);
+  args.call.extent = part.extent;
+  args.call.columns = part.row_elements;
+  return driver_.launch(stream, spec);
+}
+
+Status Launcher::launch_self_test(std::uint32_t rounds, StreamHandle stream) {
+  SelfTestArgs args{};
+  args.call = call_args();
+  args.rounds = rounds;
+  const auto kernel = find_kernel(Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone);
+  const LaunchSpec spec{*kernel, 1, block_threads_for(0, facts_.max_block_threads), &args,
+                        sizeof(args)};
+  return driver_.launch(stream, spec);
+}
+
+}  // namespace lamppost

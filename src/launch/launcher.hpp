@@ -1,0 +1,46 @@
+// The launcher: Choice -> LaunchSpec and Args. Cuts a call into launches, chooses grid and block as a
+// pure function of agreed values and collective arguments, fills the kernel's arguments. No
+// allocation, no lock; one communicator's calls are serialised by the caller.
+#pragma once
+
+#include "base/environment.hpp"
+#include "driver/driver.hpp"
+#include "lamppost/device/call.hpp"
+#include "select/selector.hpp"
+
+namespace lamppost {
+
+class Launcher {
+ public:
+  /// `page` is the control page as kernels address it. Everything referred to outlives the launcher.
+  Launcher(Driver& driver, const AgreedFacts& facts, const device::PeerTable& peers,
+           device::ControlPage* page, const PlantedFault& fault);
+
+  /// Enqueues the call on `stream`. After an error some launches may have been enqueued.
+  Status launch(const CollectiveCall& call, const Choice& choice, StreamHandle stream);
+
+  /// Enqueues the self-test that ends creation.
+  Status launch_self_test(std::uint32_t rounds, StreamHandle stream);
+
+ private:
+  /// One launch: rows [first_row, first_row + rows) of a fused call, or elements of a plain one.
+  struct Part {
+    std::uint64_t first_element;
+    std::uint64_t element_count;
+    std::uint64_t rows;
+    std::uint32_t row_elements;
+    std::uint32_t extent;  // tokens or elements, for headers
+  };
+  Part part_of(const CollectiveCall& call, std::uint64_t first, std::uint64_t extent) const;
+  Status launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,
+                     StreamHandle stream);
+  device::CallArgs call_args() const;
+
+  Driver& driver_;
+  AgreedFacts facts_;
+  device::PeerTable peers_;
+  device::ControlPage* page_;
+  device::FaultArgs fault_{};
+};
+
+}  // namespace lamppost
