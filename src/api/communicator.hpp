@@ -49,6 +49,7 @@ class Communicator {
   lpBackend_t backend() const { return parts_.driver->backend(); }
   Driver& driver() { return *parts_.driver; }
   StreamHandle own_stream() const { return parts_.own_stream; }
+  const Workspace& workspace() const { return parts_.workspace; }
   device::ControlPage& page() const;
 
   /// Enqueues a checked call. 0 as stream: the communicator's own (host).

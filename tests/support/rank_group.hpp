@@ -1,0 +1,50 @@
+// RankGroup: all ranks of one communicator in this process, each with a thread to call from when a test
+// needs them to act at once. Built through the same creation code as lpCommInitAll, with a host target
+// and launch limits of the test's choice. Destroys on exit and checks that it succeeded.
+#pragma once
+
+#include <lamppost/lamppost.h>
+
+#include "api/creation.hpp"
+#include "support/host_variants.hpp"
+
+#include <functional>
+#include <vector>
+
+namespace lamppost::test {
+
+struct GroupOptions {
+  HostVariant variant = kHostVariants[0];
+  std::uint32_t max_blocks = 0;         // 0: the backend's
+  std::uint32_t max_block_threads = 0;  // 0: the backend's
+  std::int64_t timeout_ms = 30'000;
+  std::uint64_t slot_bytes = 256 * 1024;
+};
+
+class RankGroup {
+ public:
+  explicit RankGroup(int rank_count, const GroupOptions& options = {});
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  int size() const { return static_cast<int>(comms_.size()); }
+  lpComm_t operator[](int rank) const { return comms_[static_cast<std::size_t>(rank)]; }
+  Communicator& communicator(int rank) const;
+
+  /// Runs `body(rank)` on a thread a rank; returns when all have ended.
+  static void for_each_rank(int rank_count, const std::function<void(int)>& body);
+  /// Waits for the own streams of all ranks.
+  void synchronize() const;
+  /// The sticky errors, by rank.
+  std::vector<lpResult_t> errors() const;
+
+ private:
+  std::vector<lpComm_t> comms_;
+};
+
+/// Sets the host target's seed and prints it, so that a failure can be repeated with
+/// LAMPPOST_HOST_SEED. A test that uses random numbers takes them from here.
+std::uint64_t announce_seed();
+
+}  // namespace lamppost::test
