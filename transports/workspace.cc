@@ -36,7 +36,7 @@ Status fill(Driver& driver, const Layout& layout, std::byte* memory) {
   }
   if (!status.ok()) return status;
   constexpr std::uint32_t kFirstCommunicatorGeneration = 1;
-  const ControlLine line{ControlLine::pack_call(0, 0), kFirstCommunicatorGeneration << 1, 0};
+  const ControlLine line{ControlLine::pack_call(0, 0), kFirstCommunicatorGeneration << 1, 0, 0};
   status = driver.write(memory + Layout::kControlLine, &line, sizeof(line));
   return status.ok() ? driver.synchronize_device() : status;
 }

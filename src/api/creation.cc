@@ -148,7 +148,7 @@ Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorP
   if (status.ok()) status = compare_facts(all);  // the same verdict on all ranks
   if (!status.ok()) return status;
   parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes,
-                 all[0].max_blocks, all[0].max_block_threads};
+                 device::ArrivalWord::kMostBlocks, all[0].max_block_threads};
   for (const CreationFacts& facts : all) {
     parts.facts.max_blocks = std::min(parts.facts.max_blocks, facts.max_blocks);
     parts.facts.max_block_threads = std::min(parts.facts.max_block_threads, facts.max_block_threads);
@@ -181,10 +181,12 @@ Status allocate(Bootstrap& bootstrap, std::uint64_t communicator_id, Communicato
 /// Step 3: the self-test over every ordered pair, then ready.
 Status prove(Bootstrap& bootstrap, Communicator& communicator, const ResolvedConfig& config,
              const PlantedFault& fault) {
-  communicator.set_timeout(config.setup_timeout_ms, config.setup_timeout_ms);
-  Status tested = fault.check(bootstrap.rank(), "self-test");
-  if (tested.ok()) tested = communicator.self_test(kHostSelfTestRounds);
-  Status status = vote(bootstrap, tested, "self-test");
+  Status status = vote(bootstrap, fault.check(bootstrap.rank(), "self-test"), "prepare the self-test");
+  if (!status.ok()) return status;
+  // Shorter than the bootstrap's deadline: a rank that waits for a missing one still comes to the vote.
+  const std::int64_t test_timeout_ms = config.setup_timeout_ms / 2 + 1;
+  communicator.set_timeout(test_timeout_ms, test_timeout_ms);
+  status = vote(bootstrap, communicator.self_test(kHostSelfTestRounds), "self-test");
   if (!status.ok()) return status;
   communicator.set_timeout(config.timeout_ms, config.first_call_timeout_ms);
   return bootstrap.barrier("ready");

@@ -212,6 +212,7 @@ Status SocketHub::distribute(const Frame& mine, const std::byte* all, const Dead
     const std::vector<int> unfinished = send_result();
     if (unfinished.empty()) return {};
     std::vector<pollfd> entries;
+    entries.reserve(unfinished.size());
     for (int rank : unfinished) {
       entries.push_back({members_[static_cast<std::size_t>(rank)].channel->fd(), POLLOUT, 0});
     }

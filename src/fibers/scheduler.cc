@@ -198,6 +198,8 @@ void HostLaunch::reserve(std::size_t fiber_count) {
 
 void HostLaunch::start_fibers() {
   const std::uint32_t count = grid_blocks_ * block_threads_;
+  static std::atomic<std::uint32_t> launches{0};  // of all streams: they are one device
+  const std::uint32_t launch_number = launches.fetch_add(1, std::memory_order_relaxed);
   const std::size_t packs = (kernel_->shared_bytes + sizeof(Pack) - 1) / sizeof(Pack);
   reserve(count);
   blocks_.assign(grid_blocks_, Block{});
@@ -208,9 +210,13 @@ void HostLaunch::start_fibers() {
     Fiber& fiber = *fibers_[i];
     const std::uint32_t block = i / block_threads_;
     const std::uint32_t rank = i % block_threads_;
-    fiber.thread = {rank,         block,
-                    block_threads_, grid_blocks_,
-                    rank % lanes_, reinterpret_cast<std::byte*>(shared_.data() + block * packs),
+    fiber.thread = {rank,
+                    block,
+                    block_threads_,
+                    grid_blocks_,
+                    rank % lanes_,
+                    launch_number,
+                    reinterpret_cast<std::byte*>(shared_.data() + block * packs),
                     this};
     fiber.asan_stack = nullptr;
     std::memcpy(fiber.stack, &fibers::kStackCanary, sizeof(fibers::kStackCanary));
@@ -395,7 +401,7 @@ void host_delay_launch(HostLaunch& launch, std::uint32_t most_us) {
 
 void host_buffer_store(HostThread& thread, void* address, std::uint64_t value,
                        std::uint32_t bytes) {
-  constexpr std::size_t kMostHeld = 256;
+  constexpr std::size_t kMostHeld = 48;
   fibers::StoreBuffer& stores = thread.launch->stores();
   stores.hold(address, value, bytes);
   if (stores.size() > kMostHeld) stores.drain_one(thread.launch->random());

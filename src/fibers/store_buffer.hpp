@@ -14,12 +14,15 @@ class StoreBuffer {
   std::size_t size() const { return stores_.size(); }
 
   void hold(void* address, std::uint64_t value, std::uint32_t bytes) {
+    held_ |= filter_bit(address);
     stores_.push_back({static_cast<char*>(address), value, bytes});
   }
 
   /// Writes out what overlaps [address, address + bytes), oldest first; null: everything.
   void drain(const void* address, std::uint32_t bytes) {
     const char* begin = static_cast<const char*>(address);
+    if (address != nullptr && (held_ & filter_bit(address)) == 0) return;
+    held_ = 0;
     std::size_t kept = 0;
     for (const Store& store : stores_) {
       const bool leaves = address == nullptr ||
@@ -27,6 +30,7 @@ class StoreBuffer {
       if (leaves) {
         write(store);
       } else {
+        held_ |= filter_bit(store.address);
         stores_[kept++] = store;
       }
     }
@@ -52,6 +56,11 @@ class StoreBuffer {
     std::uint32_t bytes;
   };
 
+  /// A bit for the 16-byte line of an address; no access crosses one.
+  static std::uint64_t filter_bit(const void* address) {
+    return std::uint64_t{1} << (reinterpret_cast<std::uintptr_t>(address) / 16 % 64);
+  }
+
   static void write(const Store& store) {
     if (store.bytes == 8) {
       __atomic_store_n(reinterpret_cast<std::uint64_t*>(store.address), store.value,
@@ -63,6 +72,7 @@ class StoreBuffer {
   }
 
   std::vector<Store> stores_;
+  std::uint64_t held_ = 0;  // filter bits of what may be in stores_
 };
 
 }  // namespace lamppost::fibers

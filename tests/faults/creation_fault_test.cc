@@ -22,9 +22,7 @@ TEST(CreationFault, EveryStepOnEveryRank) {
       lpConfig config = LP_CONFIG_INITIALIZER;
       config.setup_timeout_ms = 2000;
       config.slot_bytes = 256 * 1024;
-      EXPECT_EQ(lpCommInitAll(comms, 3, nullptr, &config),
-                // In the self-test the other ranks wait for the one that does not come.
-                LP_ERROR_SYSTEM);
+      EXPECT_EQ(lpCommInitAll(comms, 3, nullptr, &config), LP_ERROR_SYSTEM);
       const std::string text = lpGetLastError(nullptr);
       EXPECT_NE(text.find(fmt::format("rank {}", rank)), std::string::npos) << text;
       EXPECT_NE(text.find("LAMPPOST_FAULT"), std::string::npos) << text;

@@ -151,7 +151,8 @@ TEST(FailureOnce, ARankLaterThanTheTimeoutEndsWithTheOthers) {
 }
 
 /// Two ranks that make different calls; both must learn it at once, with both values.
-void expect_mismatch(TestCall& of_rank0, TestCall& of_rank1, const std::string& text) {
+void expect_mismatch(TestCall& of_rank0, TestCall& of_rank1, const std::string& text_of_rank0,
+                     const std::string& text_of_rank1) {
   RankGroup group(2);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(of_rank0.enqueue(group[0], 0, nullptr), LP_SUCCESS);
@@ -163,7 +164,8 @@ void expect_mismatch(TestCall& of_rank0, TestCall& of_rank1, const std::string& 
     EXPECT_EQ(health.error, LP_ERROR_MISMATCH) << text_of(health);
     EXPECT_EQ(health.waited_for, 1 - r);
     EXPECT_NE(health.expected, health.seen);
-    EXPECT_NE(text_of(health).find(text), std::string::npos) << text_of(health);
+    EXPECT_NE(text_of(health).find(r == 0 ? text_of_rank0 : text_of_rank1), std::string::npos)
+        << text_of(health);
   }
   of_rank0.expect_poison(0);
   of_rank1.expect_poison(1);
@@ -184,17 +186,21 @@ TEST(FailureOnce, DifferentCallsAreAMismatch) {
   FusedCase wide = six;
   wide.hidden = 72;
   const auto fused = [&](const FusedCase& c) { return make_fused_call(2, c, random); };
-  expect_mismatch(*fused(six), *fused(seven), "6 tokens or elements here");
-  expect_mismatch(*fused(seven), *fused(six), "7 tokens or elements here");
-  expect_mismatch(*fused(six), *fused(none), "6 tokens or elements here");
-  expect_mismatch(*fused(six), *fused(fp16), "another operation");
-  expect_mismatch(*fused(six), *fused(epsilon), "another operation");
-  expect_mismatch(*fused(six), *fused(wide), "another operation");
-  expect_mismatch(*fused(six), *make_plain_call(2, {6, LP_BFLOAT16, false, 0}, random),
-                  "another operation");
+  const std::string other = "another operation";
+  expect_mismatch(*fused(six), *fused(seven), "6 tokens or elements here, 7 there",
+                  "7 tokens or elements here, 6 there");
+  expect_mismatch(*fused(seven), *fused(six), "7 tokens or elements here, 6 there",
+                  "6 tokens or elements here, 7 there");
+  expect_mismatch(*fused(six), *fused(none), "6 tokens or elements here, 0 there",
+                  "0 tokens or elements here, 6 there");
+  expect_mismatch(*fused(six), *fused(fp16), other, other);
+  expect_mismatch(*fused(six), *fused(epsilon), other, other);
+  expect_mismatch(*fused(six), *fused(wide), other, other);
+  expect_mismatch(*fused(six), *make_plain_call(2, {6, LP_BFLOAT16, false, 0}, random), other,
+                  other);
   expect_mismatch(*make_plain_call(2, {100, LP_FLOAT32, false, 0}, random),
                   *make_plain_call(2, {50, LP_FLOAT32, false, 0}, random),
-                  "100 tokens or elements here");
+                  "100 tokens or elements here, 50 there", "50 tokens or elements here, 100 there");
 }
 
 TEST(FailureOnce, TwoCallsInFlightAreReported) {

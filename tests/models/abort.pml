@@ -9,18 +9,32 @@
  *                              own memory and raises a flag at both; they wait for it and read.
  *     Call 3, one-shot:        everyone pushes to everyone.
  *   Any wait may expire at any moment while its word is still missing (a late or a dead peer). A
- *   rank whose wait fails, sets FAILED and stores its abort word into both peers: {communicator
- *   generation, source rank, missing rank, call}, one atomic 64-bit word. Of two abort words in one
- *   place, the newer generation wins, then the earlier call: an atomic maximum.
- *   An abort for call n is current for waits in calls >= n of the same communicator generation, and for no others. A
- *   call that starts with FAILED or a current abort pushes nothing and waits for nothing. A zombie
- *   of the generation before stores its abort word into every rank at any time. Words are GOOD or
- *   GARBAGE; a failed rank has nothing but garbage from then on.
+ *   rank whose wait fails, sets FAILED and stores an abort word into both peers, in either order:
+ *   {communicator generation, source rank, missing rank, call}, one plain 64-bit store. Each rank
+ *   stores into a place of its own in every peer and fails at most once in a generation, so no place
+ *   is ever overwritten. A rank that fails because of an abort word passes it on unchanged, in its
+ *   own place. An abort for call n is current for waits in calls >= n of the same communicator
+ *   generation, and for no others. A wait looks at all places and may find any current word first.
+ *   A call that starts with FAILED or finds a current abort pushes nothing and waits for nothing.
+ *   Words are GOOD or GARBAGE; a failed rank has nothing but garbage from then on.
+ *
+ * The hint
+ *   A call's start looks at the places only if a hint word beside FAILED is set, which may be seen
+ *   before or after the abort word. There is no hint here: a call's start may find any current word,
+ *   or overlook all of them. Every order of hint and word is one of these; nothing depends on it.
+ *
+ * The zombie
+ *   Recovery drains the old kernels of every rank that goes on, meets the others at a barrier and
+ *   only then fills the places, so no rank of the new generation has an old kernel left that could
+ *   store. A rank that did not come to the barrier is out for good, and its number is not given
+ *   away while its stores can still land (the others go on in new memory). Hence the zombie is a
+ *   removed rank, and its place belongs to none of the three ranks. Here it reaches both others at
+ *   any time; the generation in its word makes it inert. UNDRAINED shows why the drain comes first.
  *
  * Property
- *   A call that succeeds has a good result. A call fails only if a wait of this call or an earlier
- *   one has expired in this generation, and the abort word names a rank that did fail, in the call
- *   and for the rank given. No rank hangs.
+ *   A call that succeeds has a good result. A call fails only because of a wait that has expired in
+ *   this generation, in this call or an earlier one; the abort word names the rank of that wait,
+ *   its call and the rank it waited for. No rank hangs.
  *
  * Rules shown (bounded waits and the health block)
  *   A failed wait publishes nothing more: no sum, no flag, no later push; stale aborts are inert.
@@ -29,18 +43,22 @@
  *
  * Switches             fault planted                                                       must
  *   (none)             none                                                                hold
+ *   DETECTORS=bits     none: only the waits of the ranks whose bit is set expire by
+ *                      themselves; the others run with timeout 0 and depend on an abort    hold
  *   GARBAGE_SUM        a failed owner still pushes its sum                                 violate
  *   GARBAGE_FLAG       a failed owner still raises its flag                                violate
  *   NEXT_PUSH          a call that starts with FAILED still pushes                         violate
  *   IGNORE_GENERATION  an abort of the generation before counts as current                 violate
  *   IGNORE_CALL        an abort of a later call counts as current                          violate
- *   ONE_DETECTOR=rank  none: only the waits of this rank expire by themselves (the others
- *                      run with timeout 0 and depend on its abort)                         hold
- *   LAST_WRITER_WINS   abort words are plain stores: harmless while every rank's own
- *                      waits expire                                                        hold
- *   ONE_DETECTOR=1 LAST_WRITER_WINS
- *                      an abort of a later call, or of the zombie, replaces the one that
- *                      a rank in an earlier call needs                                     hang
+ *   OWN_ABORT          a rank that fails because of an abort stores one of its own         violate
+ *   DETECTORS=6 LAST_WRITER_WINS NO_ZOMBIE
+ *                      one place for all sources: two ranks fail on their own, the later
+ *                      call's abort replaces the one that rank 0 needs                     hang
+ *   DETECTORS=2 LAST_WRITER_WINS
+ *                      the same: the zombie's abort replaces the one that a rank needs     hang
+ *   DETECTORS=4 UNDRAINED
+ *                      rank 2 goes on with an old kernel not drained: the old abort
+ *                      replaces the new one, in rank 2's own place                         hang
  *   NO_ZOMBIE          none: leaves the zombie out                                         hold
  */
 
@@ -54,15 +72,27 @@
 #define OLD_GENERATION 1
 #define GENERATION 2
 
-/* The abort word: the larger, the more it matters (newer generation, then earlier call). */
-#define ABORT(generation, call, source, missing) \
-    ((generation) * 256 + (15 - (call)) * 16 + (source) * 4 + (missing))
-#define ABORT_GENERATION(word) ((word) / 256)
-#define ABORT_CALL(word) (15 - (((word) / 16) % 16))
-#define ABORT_SOURCE(word) (((word) / 4) % 4)
-#define ABORT_MISSING(word) ((word) % 4)
+#ifdef UNDRAINED
+#define ZOMBIE_RANK 2
+#else
+#define ZOMBIE_RANK 3               /* a number that no rank has any more */
+#endif
 
-short abort_word[RANKS];            /* in each rank's control page, stored by its peers */
+/* The abort word. 0: none. */
+#define ABORT(generation, call, source, missing) \
+    ((generation) * 64 + (call) * 16 + (source) * 4 + (missing))
+#define ABORT_GENERATION(word) ((word) / 64)
+#define ABORT_CALL(word) (((word) / 16) % 4)
+#define ABORT_SOURCE(word) (((word) / 4) % 4)
+
+#define PLACES 4
+byte abort_word[RANKS * PLACES];    /* in each rank's control page, stored by its peers */
+#ifdef LAST_WRITER_WINS
+#define PLACE(peer, source) abort_word[(peer) * PLACES]
+#else
+#define PLACE(peer, source) abort_word[(peer) * PLACES + (source)]
+#endif
+
 bool failed[RANKS];                 /* FAILED, in each rank's control page */
 
 byte part[CALLS * RANKS * RANKS];   /* words pushed in a call, by destination and source */
@@ -71,10 +101,8 @@ byte owned_sum;                     /* call 2: in the memory of rank 0, read by 
 bool sum_flag[RANKS];               /* call 2: at each peer of rank 0 */
 #define PART(call, dst, src) part[(((call) - 1) * RANKS + (dst)) * RANKS + (src)]
 
-/* For the assertions only. */
-byte first_expired_call;            /* the earliest call in which a wait has expired, or 0 */
-byte failed_in_call[RANKS];
-byte was_missing[RANKS];
+/* For the assertions only: the abort word that describes the rank's own expired wait. */
+byte expired[PLACES];
 
 #ifdef IGNORE_GENERATION
 #define SAME_GENERATION(word) ((word) != 0)
@@ -86,66 +114,64 @@ byte was_missing[RANKS];
 #else
 #define CALL_COUNTS(word) (ABORT_CALL(word) <= call)
 #endif
-#define ABORT_IS_CURRENT (SAME_GENERATION(abort_word[rank]) && CALL_COUNTS(abort_word[rank]))
+#define IS_CURRENT(word) (SAME_GENERATION(word) && CALL_COUNTS(word))
+#define FINDS_ABORT_OF(source) (!failed[rank] && IS_CURRENT(PLACE(rank, source)))
 
-#ifdef ONE_DETECTOR
-#define MAY_EXPIRE (rank == ONE_DETECTOR)
-#else
-#define MAY_EXPIRE true
+#ifndef DETECTORS
+#define DETECTORS 7
 #endif
+#define MAY_EXPIRE ((DETECTORS >> rank) & 1)
 
 #define NEXT_RANK ((rank + 1) % RANKS)
 #define LAST_RANK ((rank + 2) % RANKS)
 
-/* An abort that a rank acts on names a true failure of this call or an earlier one. */
-inline check_abort() {
-    assert(first_expired_call != 0 && first_expired_call <= call);
-    assert(failed_in_call[ABORT_SOURCE(abort_word[rank])] == ABORT_CALL(abort_word[rank]));
-    assert(was_missing[ABORT_SOURCE(abort_word[rank])] == ABORT_MISSING(abort_word[rank]))
+inline tell_peers() {
+    if
+    :: PLACE(NEXT_RANK, rank) = told;
+        atomic { PLACE(LAST_RANK, rank) = told; told = 0 }
+    :: PLACE(LAST_RANK, rank) = told;
+        atomic { PLACE(NEXT_RANK, rank) = told; told = 0 }
+    fi
 }
 
-inline store_abort(peer, word) {
-    atomic {
-#ifdef LAST_WRITER_WINS
-        abort_word[peer] = word
-#else
-        if
-        :: word > abort_word[peer] -> abort_word[peer] = word
-        :: else
-        fi
+/* An abort word that ends a call names an expired wait of this call or an earlier one. */
+inline fail_if_told(missing) {
+    if
+    :: told != 0 ->
+        assert(ABORT_CALL(told) <= call);
+        assert(expired[ABORT_SOURCE(told)] == told);
+        value = GARBAGE;
+        failed[rank] = true;
+#ifdef OWN_ABORT
+        told = ABORT(GENERATION, call, rank, missing)
 #endif
-    }
+    :: told == 0
+    fi
 }
 
-inline fail(missing) {
-    value = GARBAGE;
-    failed[rank] = true;
-    failed_in_call[rank] = call;
-    was_missing[rank] = missing
-}
-
-inline tell_peers(missing) {
-    store_abort(NEXT_RANK, ABORT(GENERATION, call, rank, missing));
-    store_abort(LAST_RANK, ABORT(GENERATION, call, rank, missing))
+inline tell_peers_if_told() {
+    if
+    :: told != 0 -> tell_peers()
+    :: told == 0
+    fi
 }
 
 /* One wait of this rank for a word that the rank `missing` has to store. */
 inline wait_for(word, missing) {
-    if
-    :: failed[rank]                 /* an earlier wait of this call has failed */
-    :: !failed[rank] && word != NOTHING
-    :: atomic { !failed[rank] && ABORT_IS_CURRENT -> check_abort(); fail(missing) };
-        tell_peers(missing)
-    :: atomic {
-            !failed[rank] && MAY_EXPIRE && word == NOTHING ->
-            if
-            :: first_expired_call == 0 || first_expired_call > call -> first_expired_call = call
-            :: else
-            fi;
-            fail(missing)
-        };
-        tell_peers(missing)
-    fi
+    atomic {
+        if
+        :: failed[rank]             /* an earlier wait of this call has failed */
+        :: !failed[rank] && word != NOTHING
+        :: FINDS_ABORT_OF(NEXT_RANK) -> told = PLACE(rank, NEXT_RANK)
+        :: FINDS_ABORT_OF(LAST_RANK) -> told = PLACE(rank, LAST_RANK)
+        :: FINDS_ABORT_OF(ZOMBIE_RANK) -> told = PLACE(rank, ZOMBIE_RANK)
+        :: !failed[rank] && MAY_EXPIRE && word == NOTHING ->
+            told = ABORT(GENERATION, call, rank, missing);
+            expired[rank] = told
+        fi;
+        fail_if_told(missing)
+    };
+    tell_peers_if_told()
 }
 
 /* A sum is good if this rank has not failed and all parts are good. */
@@ -209,6 +235,20 @@ inline one_shot() {
     atomic { value = SUM(PART(call, rank, NEXT_RANK), PART(call, rank, LAST_RANK)) }
 }
 
+/* The start of a call, which reads the control line once: any current abort, or none (the hint). */
+inline start_call() {
+    atomic {
+        if
+        :: FINDS_ABORT_OF(NEXT_RANK) -> told = PLACE(rank, NEXT_RANK)
+        :: FINDS_ABORT_OF(LAST_RANK) -> told = PLACE(rank, LAST_RANK)
+        :: FINDS_ABORT_OF(ZOMBIE_RANK) -> told = PLACE(rank, ZOMBIE_RANK)
+        :: true
+        fi;
+        fail_if_told(rank)
+    };
+    tell_peers_if_told()
+}
+
 /* What a call does that starts with FAILED or a current abort: nothing. */
 inline start_failed() {
 #ifdef NEXT_PUSH
@@ -227,19 +267,12 @@ inline start_failed() {
 proctype Rank(byte rank) {
     byte call = 1;
     byte value = GOOD;
+    byte told;                      /* the abort word to store into the peers, or 0 */
 
     do
     :: call > CALLS -> break
     :: call <= CALLS ->
-        /* The control line is read once, at the start of the call. */
-        atomic {
-            if
-            :: !failed[rank] && ABORT_IS_CURRENT ->
-                check_abort();
-                fail(ABORT_MISSING(abort_word[rank]))
-            :: else
-            fi
-        };
+        start_call();
         if
         :: failed[rank] -> start_failed()
         :: !failed[rank] && call == 1 -> reduce_by_push()
@@ -251,11 +284,10 @@ proctype Rank(byte rank) {
     od
 }
 
-/* Rank 2 of the generation before, given up in its call 1 while it waited for rank 0. */
+/* A kernel of the generation before, given up in its call 1 while it waited for rank 0. */
 proctype Zombie() {
-    store_abort(0, ABORT(OLD_GENERATION, 1, 2, 0));
-    store_abort(1, ABORT(OLD_GENERATION, 1, 2, 0));
-    store_abort(2, ABORT(OLD_GENERATION, 1, 2, 0))
+    PLACE(0, ZOMBIE_RANK) = ABORT(OLD_GENERATION, 1, ZOMBIE_RANK, 0);
+    PLACE(1, ZOMBIE_RANK) = ABORT(OLD_GENERATION, 1, ZOMBIE_RANK, 0)
 }
 
 init {

@@ -3,38 +3,37 @@
  *
  * What is modelled
  *   Two kernels, A and B, of one rank, as when two graphs are replayed on two streams. Each has a
- *   grid of blocks. A kernel reads the call sequence from the control word at its start. A block's
- *   last protocol act is its arrival: an atomic add on one 64-bit word {sequence, arrivals} that
- *   returns the word before the add. Another sequence than the one read, or a count above the grid,
- *   is reported as corrupt. The last block out stores {sequence + 1, 0}, then the control word: two
- *   steps, between which other blocks may arrive. B may start at any moment: after A's last act
- *   (properly ordered) or before it (in flight together).
+ *   grid of blocks and a launch number that the other does not have. Every block reads the call
+ *   sequence from the control line for itself, when it starts; a kernel is in flight from the first
+ *   such read to its last act. A block's last protocol act is its arrival: an atomic add of {0,
+ *   launch number, 1} on one 64-bit word {sequence, sum of launch numbers, arrivals} that returns
+ *   the word before the add. Another sequence than the one read, a count above the grid, or, for
+ *   the last block out, another sum than grid * its own launch number is reported as corrupt. The
+ *   last block out stores {sequence + 1, 0, 0}, then the control line: two steps, between which
+ *   other blocks may arrive. B may start at any moment: after A's last act (properly ordered) or
+ *   before it (in flight together).
  *
  * Property
  *   Two kernels in flight together are reported by at least one block; a properly ordered pair by
  *   none, and it advances the sequence by two.
  *
  * Rule shown (calls, streams, graphs, early launch)
- *   Arrival word = 64 bits {call sequence, arrivals}; a block arrives once as its last protocol
- *   act; the last one out advances; another sequence or a count above the grid is "two calls in
- *   flight"; every block arrives, failed or not.
+ *   A block arrives once as its last protocol act; the last one out advances; another sequence, a
+ *   count above the grid, or launch numbers that are not all its own is "two calls in flight";
+ *   every block arrives, failed or not.
  *
- * What the rule needs
- *   "Always reported" holds when all blocks of a kernel read the same sequence. With BLOCK_READS
- *   each block reads for itself when it starts, and there is a gap: early blocks of both kernels
- *   add up to one whole grid and advance the sequence before the other blocks start; these read the
- *   new sequence and find nothing wrong. LAUNCH_ID closes it: the arrival also adds a number that all
- *   blocks of a launch share and that differs between launches; the last block out compares the sum
- *   with its own number times its grid.
+ * Why a launch number
+ *   Without it early blocks of both kernels may add up to one whole grid and advance the sequence
+ *   before the other blocks start; these read the new sequence and add up to the second grid, and
+ *   nobody finds anything wrong.
  *
  * Switches            fault planted                                                        must
  *   GRID_A=n GRID_B=n none: blocks of each kernel                                          hold
+ *   NO_LAUNCH_NUMBER  the arrival adds 1 only (no fault with one block each)               violate
  *   COUNT_ONLY        the sequence is not compared                                         violate
  *   SEQUENCE_ONLY     a count above the grid is not reported                               violate
  *   PLAIN_ARRIVAL     the arrival is a load and a store: one is lost                       violate
  *   SKIP_ARRIVAL      a block of A that failed leaves without arriving                     violate
- *   BLOCK_READS       each block reads the sequence at its own start: the gap above        violate
- *   BLOCK_READS LAUNCH_ID  none                                                            hold
  */
 
 #ifndef GRID_A
@@ -47,17 +46,16 @@
 #define A 0
 #define B 1
 #define FIRST_SEQUENCE 5
-#define ID_OF(kernel) ((kernel) + 1)
+#define LAUNCH_NUMBER(kernel) ((kernel) + 1)
 
 /* Device memory of the rank. */
-byte control = FIRST_SEQUENCE;              /* sequence of the next call */
+byte control = FIRST_SEQUENCE;              /* control line: sequence of the next call */
 byte arrival_sequence = FIRST_SEQUENCE;     /* these three are one 64-bit word */
+byte arrival_numbers;
 byte arrival_count;
-byte arrival_ids;
 
 /* Kernels. */
 bool started[2];
-byte sequence_of_kernel[2];
 byte blocks_out[2];                         /* blocks that have done their last protocol act */
 bool both_in_flight;
 byte reports;
@@ -71,15 +69,10 @@ inline start_block() {
         if
         :: !started[kernel] ->
             started[kernel] = true;
-            both_in_flight = both_in_flight || IN_FLIGHT(1 - kernel);
-            sequence_of_kernel[kernel] = control
+            both_in_flight = both_in_flight || IN_FLIGHT(1 - kernel)
         :: else
         fi;
-#ifdef BLOCK_READS
         sequence = control
-#else
-        sequence = sequence_of_kernel[kernel]
-#endif
     }
 }
 
@@ -94,10 +87,10 @@ inline start_block() {
 #else
 #define ABOVE_GRID (before_count + 1 > GRID_OF(kernel))
 #endif
-#ifdef LAUNCH_ID
-#define FOREIGN_BLOCKS (IS_LAST && before_ids + ID_OF(kernel) != ID_OF(kernel) * GRID_OF(kernel))
-#else
+#ifdef NO_LAUNCH_NUMBER
 #define FOREIGN_BLOCKS false
+#else
+#define FOREIGN_BLOCKS (IS_LAST && before_numbers != LAUNCH_NUMBER(kernel) * before_count)
 #endif
 
 /* What a block makes of the word before its arrival. Only the last one out has more to do. */
@@ -117,27 +110,31 @@ inline judge() {
 
 inline read_arrival_word() {
     before_sequence = arrival_sequence;
-    before_count = arrival_count;
-    before_ids = arrival_ids
+    before_numbers = arrival_numbers;
+    before_count = arrival_count
 }
 
-inline write_arrival_word(new_sequence, new_count, new_ids) {
+inline write_arrival_word(new_sequence, new_numbers, new_count) {
     arrival_sequence = new_sequence;
-    arrival_count = new_count;
-    arrival_ids = new_ids
+    arrival_numbers = new_numbers;
+    arrival_count = new_count
+}
+
+inline add_to_arrival_word() {
+    write_arrival_word(before_sequence, before_numbers + LAUNCH_NUMBER(kernel), before_count + 1)
 }
 
 inline arrive() {
 #ifdef PLAIN_ARRIVAL
     atomic { read_arrival_word() };
     atomic {
-        write_arrival_word(before_sequence, before_count + 1, before_ids + ID_OF(kernel));
+        add_to_arrival_word();
         judge()
     }
 #else
     atomic {
         read_arrival_word();
-        write_arrival_word(before_sequence, before_count + 1, before_ids + ID_OF(kernel));
+        add_to_arrival_word();
         judge()
     }
 #endif
@@ -152,7 +149,7 @@ inline advance() {
 }
 
 proctype Block(bool kernel; bool fails) {
-    byte sequence, before_sequence, before_count, before_ids;
+    byte sequence, before_sequence, before_numbers, before_count;
     bool last;
 
     start_block();

@@ -15,7 +15,7 @@ int mantissa_bits(lpDataType_t type) {
 }
 int least_exponent(lpDataType_t type) { return type == LP_FLOAT16 ? -14 : -126; }
 
-double decode_fp16(std::uint32_t bits) {
+double decode_fp16_exactly(std::uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31u);
   const double mantissa = static_cast<double>(bits & 1023u);
   const double sign = (bits & 0x8000u) != 0 ? -1.0 : 1.0;
@@ -24,16 +24,31 @@ double decode_fp16(std::uint32_t bits) {
   return sign * std::ldexp(1024.0 + mantissa, exponent - 25);
 }
 
-/// Rounds |value| to the type's grid with the FPU's own nearest-even rounding of doubles to integers.
-double round_to_grid(double value, lpDataType_t type) {
-  if (value == 0.0) return value;
-  const int exponent = std::max(std::ilogb(value), least_exponent(type));
-  const int shift = mantissa_bits(type) - exponent;
-  return std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
+float decode_fp16(std::uint32_t bits) {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(65536);
+    for (std::uint32_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(decode_fp16_exactly(i));
+    }
+    return values;
+  }();
+  return table[bits];
 }
 
-double largest_finite(lpDataType_t type) {
-  return type == LP_FLOAT16 ? 65504.0 : std::ldexp(2.0 - std::ldexp(1.0, -mantissa_bits(type)), 127);
+/// The nearer of the two 16-bit neighbours, judged by exact distances; ties to the even one.
+std::uint32_t encode_bf16(float value) {
+  const std::uint32_t low = std::bit_cast<std::uint32_t>(value) >> 16;
+  if (std::isinf(value)) return low;
+  // The neighbour above the largest finite value stands for 2^128, where Inf has its pattern.
+  const auto magnitude = [](std::uint32_t half) {
+    return (half & 0x7fffu) == 0x7f80u
+               ? std::ldexp(1.0, 128)
+               : static_cast<double>(std::fabs(std::bit_cast<float>(half << 16)));
+  };
+  const double exact = std::fabs(static_cast<double>(value));
+  const double below = exact - magnitude(low);
+  const double above = magnitude(low + 1) - exact;
+  return below < above || (below == above && low % 2 == 0) ? low : low + 1;
 }
 
 float tree_of_squares(const float* row, std::uint64_t hidden) {
@@ -60,25 +75,15 @@ float tree_of_squares(const float* row, std::uint64_t hidden) {
 float decode(std::uint32_t bits, lpDataType_t type) {
   if (type == LP_FLOAT32) return std::bit_cast<float>(bits);
   if (type == LP_BFLOAT16) return std::bit_cast<float>(bits << 16);
-  return static_cast<float>(decode_fp16(bits));
+  return decode_fp16(bits);
 }
 
 std::uint32_t encode(float value, lpDataType_t type) {
   if (std::isnan(value)) return is_half(type) ? 0x7fffu : 0x7fffffffu;
   if (type == LP_FLOAT32) return std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = std::signbit(value) ? 0x8000u : 0u;
-  const double rounded = std::fabs(round_to_grid(static_cast<double>(value), type));
-  if (type == LP_BFLOAT16) {
-    if (rounded > largest_finite(type)) return sign | 0x7f80u;
-    return sign | std::bit_cast<std::uint32_t>(static_cast<float>(rounded)) >> 16;
-  }
-  if (rounded > largest_finite(type)) return sign | 0x7c00u;
-  if (rounded < std::ldexp(1.0, -14)) {
-    return sign | static_cast<std::uint32_t>(std::ldexp(rounded, 24));
-  }
-  const int exponent = std::ilogb(rounded);
-  const auto mantissa = static_cast<std::uint32_t>(std::ldexp(rounded, 10 - exponent)) - 1024u;
-  return sign | static_cast<std::uint32_t>(exponent + 15) << 10 | mantissa;
+  if (type == LP_BFLOAT16) return encode_bf16(value);
+  // The compiler's own half precision, in software where the processor has none.
+  return std::bit_cast<std::uint16_t>(static_cast<_Float16>(value));
 }
 
 double half_ulp(double value, lpDataType_t type) {

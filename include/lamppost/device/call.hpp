@@ -11,9 +11,9 @@
 //           then FAILED, then the abort words. Whoever sees record_valid sees the whole record.
 //   leave   A block arrives once, after a block_sync, by an acq_rel add: the last one out is ordered
 //           after everything any block did, so what it sees of FAILED is final for this call.
-//   Two launches in flight on one communicator read the same sequence; whatever the interleaving,
-//   at least one block then finds another sequence or a count above its grid (tests/models/
-//   in_flight.pml) and reports kCorrupt.
+//   Two launches in flight on one communicator, whatever their interleaving, are reported by at least
+//   one block as kCorrupt: it finds another sequence than it read, a count above its grid, or, as the
+//   last one out, launch numbers that are not all its own (tests/models/in_flight.pml).
 #pragma once
 
 #include "lamppost/device/control_page.hpp"
@@ -49,8 +49,7 @@ struct CallArgs {
 /// What a lane knows when a wait ends badly.
 struct WaitReport {
   std::uint32_t waited_for = kNoRank;
-  std::uint32_t abort_source = kNoRank;
-  std::uint32_t abort_call = 0;
+  std::uint64_t abort = 0;  // the AbortWord that ended the wait; 0: none did
   std::uint32_t missing[3] = {0, 0, 0};
   std::uint32_t element = 0;
   std::uint32_t expected = 0;
@@ -67,6 +66,7 @@ struct WaitReport {
 /// The block's share of a Call.
 struct CallShared {
   Pack line;
+  std::uint32_t is_aborted;
   std::uint32_t must_poison;
 };
 
@@ -76,7 +76,9 @@ class Call {
   /// Block-wide: every thread of the block comes.
   LAMPPOST_DEVICE Call(T& t, const CallArgs& args, CallShared& shared)
       : t_(t), args_(args), shared_(shared) {
-    if (t.thread_rank() == 0) shared.line = t.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
+    if (t.thread_rank() == 0) {
+      shared.line = t.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
+    }
     t.block_sync();
     const auto line = __builtin_bit_cast(ControlLine, shared.line);
     sequence_ = line.call >> 2;
@@ -84,11 +86,7 @@ class Call {
     communicator_generation_ = line.state >> 1;
     is_active_ = (line.state & 1u) == 0;
     describe();
-    const AbortWord abort = AbortWord::unpack(line.abort);
-    if (is_active_ && abort.is_current(communicator_generation_, sequence_)) {
-      is_active_ = false;
-      if (t.thread_rank() == 0) fail(FailureKind::kAbortedByPeer, Phase::kStart, report_of(abort));
-    }
+    if (is_active_ && line.abort_hint != 0) end_if_aborted();
     delay_if_planted(Phase::kStart);
   }
 
@@ -116,16 +114,12 @@ class Call {
     if (t_.load_relaxed_system(&args_.page->abort_requested) != 0) {
       return FailureKind::kAbortedLocally;
     }
-    const Pack words = t_.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
-    const auto line = __builtin_bit_cast(ControlLine, words);
-    const AbortWord abort = AbortWord::unpack(line.abort);
-    if (abort.is_current(communicator_generation_, sequence_)) {
-      report.abort_source = abort.source_rank;
-      report.abort_call = abort.call;
-      return FailureKind::kAbortedByPeer;
-    }
+    report.abort = find_abort();
+    if (report.abort != 0) return FailureKind::kAbortedByPeer;
     // Another lane of this rank has failed and holds the record; this one only adds to the mask.
-    return (line.state & 1u) != 0 ? FailureKind::kTimedOut : FailureKind::kNone;
+    const std::uint32_t state =
+        t_.load_relaxed_system(&own<ControlLine>(Layout::kControlLine)->state);
+    return (state & 1u) != 0 ? FailureKind::kTimedOut : FailureKind::kNone;
   }
 
   /// Marks this thread's call as failed; the first of the rank writes the record and tells peers.
@@ -178,11 +172,26 @@ class Call {
   }
 
  private:
-  LAMPPOST_DEVICE static WaitReport report_of(const AbortWord& abort) {
-    WaitReport report;
-    report.abort_source = abort.source_rank;
-    report.abort_call = abort.call;
-    return report;
+  /// A peer's abort word that is current for this call; 0: there is none.
+  LAMPPOST_DEVICE std::uint64_t find_abort() {
+    const auto* aborts = own<std::uint64_t>(Layout::kAborts);
+    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+      const std::uint64_t word = t_.load_relaxed_system(aborts + rank);
+      if (AbortWord::unpack(word).is_current(communicator_generation_, sequence_)) return word;
+    }
+    return 0;
+  }
+
+  /// Block-wide, at the start of a call that has been hinted at.
+  LAMPPOST_DEVICE void end_if_aborted() {
+    if (t_.thread_rank() == 0) {
+      WaitReport report;
+      report.abort = find_abort();
+      shared_.is_aborted = report.abort != 0 ? 1 : 0;
+      if (report.abort != 0) fail(FailureKind::kAbortedByPeer, Phase::kStart, report);
+    }
+    t_.block_sync();
+    is_active_ = shared_.is_aborted == 0;
   }
 
   LAMPPOST_DEVICE Descriptor* ring_entry(std::uint32_t rank, std::uint32_t sequence) const {
@@ -223,8 +232,9 @@ class Call {
     store_word(record.call, sequence_);
     store_word(record.phase, static_cast<std::uint32_t>(phase));
     store_word(record.waited_for, report.waited_for);
-    store_word(record.abort_source, report.abort_source);
-    store_word(record.abort_call, report.abort_call);
+    const AbortWord abort = AbortWord::unpack(report.abort);
+    store_word(record.abort_source, report.abort == 0 ? kNoRank : abort.source_rank);
+    store_word(record.abort_call, abort.call);
     store_word(record.element, report.element);
     store_word(record.expected, report.expected);
     store_word(record.seen, report.seen);
@@ -243,36 +253,41 @@ class Call {
     }
   }
 
-  /// The abort word passes on the rank that failed first, so that every rank names the same one.
+  /// A word that ended this rank's wait is passed on as it is, so that every rank names the rank that
+  /// failed first.
   LAMPPOST_DEVICE void tell_peers(const WaitReport& report) {
-    const bool is_first = report.abort_source == kNoRank;
-    const AbortWord abort{
-        communicator_generation_, is_first ? args_.peers.rank : report.abort_source,
-        report.waited_for == kNoRank ? AbortWord::kNobody : report.waited_for,
-        is_first ? sequence_ : report.abort_call};
+    const AbortWord mine{
+        communicator_generation_, args_.peers.rank,
+        report.waited_for == kNoRank ? AbortWord::kNobody : report.waited_for, sequence_};
+    const std::uint64_t word = report.abort != 0 ? report.abort : mine.pack();
     for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
       if (rank == args_.peers.rank) continue;
-      ControlLine* line = at<ControlLine>(args_.peers.workspace[rank], Layout::kControlLine);
-      t_.store_relaxed_system(&line->abort, abort.pack());
+      std::byte* peer = args_.peers.workspace[rank];
+      t_.store_relaxed_system(at<std::uint64_t>(peer, Layout::kAborts) + args_.peers.rank, word);
+      t_.store_relaxed_system(&at<ControlLine>(peer, Layout::kControlLine)->abort_hint, 1u);
     }
   }
 
   /// One thread a block. True: this block must poison the call's outputs.
   LAMPPOST_DEVICE bool arrive(std::uint64_t clear_next_bytes) {
-    auto* arrival = own<std::uint64_t>(Layout::kArrival);
-    const std::uint64_t old = t_.add_acq_rel_device(arrival, 1);
-    const auto old_sequence = static_cast<std::uint32_t>(old >> 32);
-    const auto arrived_before = static_cast<std::uint32_t>(old);
-    if (old_sequence != sequence_ || arrived_before >= t_.grid_blocks()) {
+    const std::uint64_t old =
+        t_.add_acq_rel_device(own<std::uint64_t>(Layout::kArrival),
+                              ArrivalWord::increment(t_.launch_number()));
+    const std::uint32_t arrived_before = ArrivalWord::blocks(old);
+    const bool is_last = arrived_before + 1 == t_.grid_blocks();
+    const std::uint64_t one_launch =
+        ArrivalWord::expected(sequence_, t_.launch_number(), arrived_before);
+    const bool is_alone = ArrivalWord::has_sequence(old, sequence_) &&
+                          arrived_before < t_.grid_blocks() && (!is_last || old == one_launch);
+    if (!is_alone) {
       WaitReport report;
-      report.expected = sequence_;
-      report.seen = old_sequence;
+      report.expected = static_cast<std::uint32_t>(one_launch >> 12);
+      report.seen = static_cast<std::uint32_t>(old >> 12);
       report.element = arrived_before;
       fail(FailureKind::kCorrupt, Phase::kArrive, report);
       return true;
     }
-    if (arrived_before + 1 < t_.grid_blocks()) return false;
-    return advance(clear_next_bytes);
+    return is_last && advance(clear_next_bytes);
   }
 
   /// The last block out of a call.
@@ -282,7 +297,7 @@ class Call {
     ControlLine* line = own<ControlLine>(Layout::kControlLine);
     t_.store_relaxed_system(own<std::uint64_t>(Layout::kExtents) + generation_, clear_next_bytes);
     t_.store_relaxed_system(own<std::uint64_t>(Layout::kArrival),
-                            static_cast<std::uint64_t>(next_sequence) << 32);
+                            ArrivalWord::first(next_sequence));
     t_.store_relaxed_system(&line->call, ControlLine::pack_call(next_sequence, next_generation));
     t_.store_relaxed_system(&ring_entry(args_.peers.rank, sequence_)->finished, 1u);
     FailureWords* words = own<FailureWords>(Layout::kFailure);

@@ -26,7 +26,8 @@ struct HostThread {
   std::uint32_t block_threads;
   std::uint32_t grid_blocks;
   std::uint32_t lane_rank;
-  std::byte* shared;      // the block's shared memory
+  std::uint32_t launch_number;
+  std::byte* shared;  // the block's shared memory
   HostLaunch* launch;
 };
 
@@ -169,6 +170,7 @@ class HostTarget {
   std::uint32_t block_rank() const { return thread_.block_rank; }
   std::uint32_t grid_blocks() const { return thread_.grid_blocks; }
   std::uint32_t lane_rank() const { return thread_.lane_rank; }
+  std::uint32_t launch_number() const { return thread_.launch_number; }
 
   void block_sync() { host_block_sync(thread_); }
   std::uint32_t lane_xor(std::uint32_t word, std::uint32_t mask) {

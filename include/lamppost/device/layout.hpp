@@ -4,11 +4,12 @@
 //
 //   0        guard                       64 bytes of kGuardWord
 //   64       ControlLine                 one 16-byte line: loaded once by every block
-//   128      arrival word                {call sequence, blocks that have arrived}
+//   128      ArrivalWord                 {call sequence, sum of launch numbers, blocks arrived}
 //   192      extents                     per generation: bytes the next call has to clear
 //   256      FailureWords                claims and the mask of missing ranks
 //   512      descriptor ring             the last 8 calls of this rank, for peers to read
-//   1024     self-test cells             128 bytes a source rank, used while creating only
+//   1024     abort words                 8 bytes a source rank: each peer stores its own
+//   2048     self-test cells             128 bytes a source rank, used while creating only
 //   12,224   guard
 //   12,288   channel 0: three generations, each
 //              headers                   16 bytes a source rank (room for kMaxRanks), 4 KiB in all
@@ -37,12 +38,13 @@ LAMPPOST_DEVICE std::int32_t sequence_distance(std::uint32_t a, std::uint32_t b)
   return static_cast<std::int32_t>((a - b) << 2) >> 2;
 }
 
-/// What a call must know before it does anything. Peers store `abort`; this rank's kernels store
+/// What a call must know before it does anything. Peers store `abort_hint`; this rank's kernels store
 /// `call` (the last block out) and `state` (a failing lane).
 struct alignas(16) ControlLine {
-  std::uint32_t call;   // call sequence * 4 + generation
-  std::uint32_t state;  // communicator generation * 2 + FAILED
-  std::uint64_t abort;  // AbortWord of a peer; 0: none
+  std::uint32_t call;        // call sequence * 4 + generation
+  std::uint32_t state;       // communicator generation * 2 + FAILED
+  std::uint32_t abort_hint;  // not 0: look at the abort words
+  std::uint32_t reserved;
 
   static constexpr std::uint32_t pack_call(std::uint32_t sequence, std::uint32_t generation) {
     return (sequence & kSequenceMask) << 2 | generation;
@@ -50,7 +52,9 @@ struct alignas(16) ControlLine {
 };
 static_assert(sizeof(ControlLine) == sizeof(Pack));
 
-/// The word that a failed rank stores into every peer: 64 bits, one store.
+/// The word that a failed rank stores into its own place in every peer: 64 bits, one store. A rank
+/// that failed because of another's word passes that word on unchanged. One place a source, since a
+/// shared one would lose an earlier call's abort to a later call's.
 /// Current for a wait in call c of communicator generation g if the generation is g and c is not
 /// before `call`; anything else is inert.
 struct AbortWord {
@@ -73,6 +77,33 @@ struct AbortWord {
   }
   constexpr bool is_current(std::uint32_t generation, std::uint32_t call_now) const {
     return communicator_generation == generation && sequence_distance(call_now, call) >= 0;
+  }
+};
+
+/// How the blocks of a call are counted out: each adds {0, its launch's number, 1}. The last one out
+/// finds the sum of one launch only, or two launches were in flight.
+///   bits 44..63 call sequence (its low 20 bits), 12..43 sum of launch numbers (20 bits each, so that
+///   4,095 of them cannot overflow), 0..11 blocks that have arrived
+struct ArrivalWord {
+  static constexpr std::uint32_t kMostBlocks = 4095;
+  static constexpr std::uint32_t kNumberMask = 0xfffffu;
+
+  static constexpr std::uint64_t first(std::uint32_t sequence) {
+    return static_cast<std::uint64_t>(sequence & kNumberMask) << 44;
+  }
+  static constexpr std::uint64_t increment(std::uint32_t launch_number) {
+    return static_cast<std::uint64_t>(launch_number & kNumberMask) << 12 | 1u;
+  }
+  /// The word when `blocks` blocks of one launch, and no other, have arrived.
+  static constexpr std::uint64_t expected(std::uint32_t sequence, std::uint32_t launch_number,
+                                          std::uint32_t blocks) {
+    return first(sequence) + blocks * increment(launch_number);
+  }
+  static constexpr std::uint32_t blocks(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word) & kMostBlocks;
+  }
+  static constexpr bool has_sequence(std::uint64_t word, std::uint32_t sequence) {
+    return word >> 44 == (sequence & kNumberMask);
   }
 };
 
@@ -111,7 +142,8 @@ struct Layout {
   static constexpr std::uint64_t kExtents = 192;
   static constexpr std::uint64_t kFailure = 256;
   static constexpr std::uint64_t kRing = 512;
-  static constexpr std::uint64_t kSelfTest = 1024;
+  static constexpr std::uint64_t kAborts = 1024;
+  static constexpr std::uint64_t kSelfTest = 2048;
   static constexpr std::uint64_t kControlBytes = 3 * kPageBytes;
   static constexpr std::uint64_t kHeaderBytes = kPageBytes;
 
@@ -139,6 +171,7 @@ struct Layout {
 static_assert(Layout::kSelfTest + kMaxRanks * sizeof(SelfTestCell) + kGuardBytes <=
               Layout::kControlBytes);
 static_assert(kMaxRanks * sizeof(Pack) <= Layout::kHeaderBytes);
-static_assert(Layout::kRing + kRingEntries * sizeof(Descriptor) <= Layout::kSelfTest);
+static_assert(Layout::kRing + kRingEntries * sizeof(Descriptor) <= Layout::kAborts);
+static_assert(Layout::kAborts + kMaxRanks * sizeof(std::uint64_t) <= Layout::kSelfTest);
 
 }  // namespace lamppost::device

@@ -17,6 +17,7 @@
 //     T::kWholeBytes                  largest aligned store that no reader sees in parts: 4, 8 or 16
 //     thread_rank()   block_threads() this thread within its block, 0 .. block_threads() - 1
 //     block_rank()    grid_blocks()   this block within the launch
+//     launch_number()                 differs between launches of this device that may run at once
 //     lane_rank()                     thread_rank() % kLanes; blocks are whole multiples of kLanes
 //
 //   Meeting points                    every thread of the group must come, or the launch is undefined
@@ -83,6 +84,7 @@ concept Target = requires(T& t, std::uint16_t* half, std::uint32_t* word, std::u
   { t.block_rank() };
   { t.grid_blocks() };
   { t.lane_rank() };
+  { t.launch_number() };
   { t.block_sync() };
   { t.lane_xor(w, w) };
   { t.template shared<Pack>() };

@@ -1,0 +1,31 @@
+// From clock readings to the times of a row. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lamppost::bench {
+
+/// When one rank began to enqueue a batch, and when its stream had run it (steady clock).
+struct BatchTime {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+/// Times of one call, in microseconds. A sample is the elapsed time of one batch on its slowest
+/// rank, divided by the calls of a batch.
+struct TimeStats {
+  std::vector<double> samples_us;
+  double avg_us = 0;
+  double p50_us = 0;  // nearest rank: the smallest sample that is not below half of them
+  double p99_us = 0;
+  double min_us = 0;
+  double max_us = 0;
+  double skew_us = 0;  // first to last rank's start of a batch, median over batches; of a batch,
+                       // not of a call
+};
+
+/// times[rank * batches + batch]; at least one of each.
+TimeStats summarise(const std::vector<BatchTime>& times, int rank_count, int calls_per_batch);
+
+}  // namespace lamppost::bench
