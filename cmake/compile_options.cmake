@@ -16,7 +16,7 @@ function(lamppost_compile_options target)
     $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
   target_include_directories(${target} PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${target} PRIVATE FMT_HEADER_ONLY)
+  # fmt's headers only; src/base/fmt_library.cc compiles the rest of it, once.
   get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
   if(fmt_include)
     target_include_directories(${target} SYSTEM PRIVATE ${fmt_include})

@@ -2,8 +2,7 @@
 
 #include "base/system_error.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -117,11 +116,13 @@ Status receive_descriptor(int socket_fd, const Mailbox& mine, const std::vector<
   return {};
 }
 
-std::vector<int> missing_ranks(const std::vector<bool>& wanted,
-                               const std::vector<FileDescriptor>& received) {
-  std::vector<int> missing;
+/// " 2, 3": the ranks whose descriptor has not come; empty if all have.
+std::string missing_ranks(const std::vector<bool>& wanted,
+                          const std::vector<FileDescriptor>& received) {
+  std::string missing;
   for (std::size_t r = 0; r < wanted.size(); ++r) {
-    if (wanted[r] && !received[r].is_open()) missing.push_back(static_cast<int>(r));
+    if (!wanted[r] || received[r].is_open()) continue;
+    missing += fmt::format("{}{}", missing.empty() ? " " : ", ", r);
   }
   return missing;
 }
@@ -141,12 +142,12 @@ Status exchange(const Bootstrap& bootstrap, int socket_fd, const std::vector<Mai
       to_send[r] = !sent.value();
       all_sent = all_sent && sent.value();
     }
-    const std::vector<int> missing = missing_ranks(wanted, received);
+    const std::string missing = missing_ranks(wanted, received);
     if (all_sent && missing.empty()) return {};
     if (Clock::now() >= deadline) {
       return Status(LP_ERROR_TIMEOUT,
-                    fmt::format("no memory descriptor from rank {} within {} ms",
-                                fmt::join(missing, ", "), bootstrap.timeout_ms()));
+                    fmt::format("no memory descriptor from rank{} within {} ms", missing,
+                                bootstrap.timeout_ms()));
     }
     pollfd wait{socket_fd, POLLIN, 0};
     poll(&wait, 1, all_sent ? 100 : 1);

@@ -1,6 +1,6 @@
 #include "transports/workspace.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 

@@ -2,7 +2,7 @@
 
 #include <lamppost/types.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include "api/creation.hpp"
 #include "lamppost/device/layout.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstring>

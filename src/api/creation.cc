@@ -9,7 +9,7 @@
 #include "health/health.hpp"
 #include "transports/shm/shm_transport.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

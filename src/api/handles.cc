@@ -1,6 +1,6 @@
 #include "api/handles.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace lamppost {
 namespace {

@@ -4,7 +4,7 @@
 #include "api/handles.hpp"
 #include "driver/host.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using lamppost::HostStream;
 using lamppost::report;

@@ -5,7 +5,7 @@
 #include "api/handles.hpp"
 #include "bootstrap/thread_bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <system_error>

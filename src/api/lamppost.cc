@@ -5,7 +5,7 @@
 #include "api/handles.hpp"
 #include "health/health.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

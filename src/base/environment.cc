@@ -1,6 +1,6 @@
 #include "base/environment.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdlib>

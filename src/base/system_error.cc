@@ -1,6 +1,6 @@
 #include "base/system_error.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstring>

@@ -4,7 +4,7 @@
 
 #include <lamppost/status.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>

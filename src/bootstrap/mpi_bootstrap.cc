@@ -1,6 +1,6 @@
 #include "bootstrap/mpi_bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "bootstrap/mpi_exchange.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <mutex>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "bootstrap/socket_channel.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>

@@ -1,6 +1,6 @@
 #include "bootstrap/socket_hub.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstring>

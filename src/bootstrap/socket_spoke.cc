@@ -1,6 +1,6 @@
 #include "bootstrap/socket_spoke.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 #include <vector>

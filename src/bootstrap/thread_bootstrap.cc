@@ -1,6 +1,6 @@
 #include "bootstrap/thread_bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // vote(): how a fallible step of creation ends the same way on every rank. See bootstrap.hpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>

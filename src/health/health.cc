@@ -1,6 +1,6 @@
 #include "health/health.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace lamppost {
 namespace {

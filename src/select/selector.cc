@@ -4,7 +4,7 @@
 
 #include "lamppost/device/pack.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace lamppost {
 

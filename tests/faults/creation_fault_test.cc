@@ -5,7 +5,7 @@
 #include "support/rank_group.hpp"
 #include "support/resource_count.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace lamppost::test {

@@ -9,7 +9,7 @@
  *                              own memory and raises a flag at both; they wait for it and read.
  *     Call 3, one-shot:        everyone pushes to everyone.
  *   Any wait may expire at any moment while its word is still missing (a late or a dead peer). A
- *   rank whose wait fails, sets FAILED and stores an abort word into both peers, in either order:
+ *   rank whose wait fails sets FAILED and stores an abort word into both peers, in either order:
  *   {communicator generation, source rank, missing rank, call}, one plain 64-bit store. Each rank
  *   stores into a place of its own in every peer and fails at most once in a generation, so no place
  *   is ever overwritten. A rank that fails because of an abort word passes it on unchanged, in its
@@ -25,11 +25,11 @@
  *
  * The zombie
  *   Recovery drains the old kernels of every rank that goes on, meets the others at a barrier and
- *   only then fills the places, so no rank of the new generation has an old kernel left that could
- *   store. A rank that did not come to the barrier is out for good, and its number is not given
- *   away while its stores can still land (the others go on in new memory). Hence the zombie is a
- *   removed rank, and its place belongs to none of the three ranks. Here it reaches both others at
- *   any time; the generation in its word makes it inert. UNDRAINED shows why the drain comes first.
+ *   only then fills the places: no rank of the new generation has an old kernel left that could
+ *   store. A rank that did not come to the barrier is out for good, and the others go on in new
+ *   memory, where its stores do not land. So a zombie can only be a removed rank, and its place is
+ *   not that of a live one. Here it even reaches ranks 0 and 2, at any time: the generation in its
+ *   word makes it inert. UNDRAINED shows why the drain comes first.
  *
  * Property
  *   A call that succeeds has a good result. A call fails only because of a wait that has expired in
@@ -56,9 +56,9 @@
  *                      call's abort replaces the one that rank 0 needs                     hang
  *   DETECTORS=2 LAST_WRITER_WINS
  *                      the same: the zombie's abort replaces the one that a rank needs     hang
- *   DETECTORS=4 UNDRAINED
- *                      rank 2 goes on with an old kernel not drained: the old abort
- *                      replaces the new one, in rank 2's own place                         hang
+ *   DETECTORS=2 UNDRAINED
+ *                      rank 1 goes on with an old kernel not drained: the old abort
+ *                      replaces the new one, in rank 1's own place                         hang
  *   NO_ZOMBIE          none: leaves the zombie out                                         hold
  */
 
@@ -73,7 +73,7 @@
 #define GENERATION 2
 
 #ifdef UNDRAINED
-#define ZOMBIE_RANK 2
+#define ZOMBIE_RANK 1
 #else
 #define ZOMBIE_RANK 3               /* a number that no rank has any more */
 #endif
@@ -287,7 +287,7 @@ proctype Rank(byte rank) {
 /* A kernel of the generation before, given up in its call 1 while it waited for rank 0. */
 proctype Zombie() {
     PLACE(0, ZOMBIE_RANK) = ABORT(OLD_GENERATION, 1, ZOMBIE_RANK, 0);
-    PLACE(1, ZOMBIE_RANK) = ABORT(OLD_GENERATION, 1, ZOMBIE_RANK, 0)
+    PLACE(2, ZOMBIE_RANK) = ABORT(OLD_GENERATION, 1, ZOMBIE_RANK, 0)
 }
 
 init {

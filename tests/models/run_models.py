@@ -13,6 +13,7 @@ import concurrent.futures
 import dataclasses
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -42,20 +43,16 @@ class Run:
     defines: str
     expected: str
     long: bool = False  # many states: worth the compile time of an optimised search
-    partial: bool = False  # rightly never reaches some of the model's assertions
 
 
 # The longest searches come first, so that the pool of two ends evenly.
 RUNS = [
     Run("lamport", "RANKS=3 CALLS=4", HOLDS, long=True),
     Run("lamport", "RANKS=3 CALLS=4 EMPTY_CALL=3 MIX=4", HOLDS, long=True),
-    Run("lamport", "RANKS=3 CALLS=4 EMPTY_CALL=3 NO_HEADER", HANGS, long=True),
     Run("abort", "", HOLDS),
-    Run("abort", "DETECTORS=6", HOLDS, partial=True),
-    Run("abort", "DETECTORS=2", HOLDS, partial=True),
-    Run("abort", "LAST_WRITER_WINS NO_ZOMBIE", HOLDS),
+    Run("abort", "DETECTORS=6", HOLDS),
+    Run("abort", "DETECTORS=2", HOLDS),
     Run("lamport", "", HOLDS),
-    Run("lamport", "CALLS=7", HOLDS),
     Run("lamport", "GENERATIONS=2", HANGS),
     Run("lamport", "RANKS=3 CALLS=4 GENERATIONS=2", HANGS),
     Run("lamport", "NO_HEADER", HOLDS),
@@ -64,7 +61,6 @@ RUNS = [
     Run("lamport", "ZERO_SKIPS=2", VIOLATES),
     Run("lamport", "CALLS=7 MIX=36", HOLDS),
     Run("lamport", "CALLS=7 MIX=36 CLEAR_OWN_REGION", VIOLATES),
-    Run("lamport", "RANKS=3 CALLS=4 MIX=4 CLEAR_OWN_REGION", VIOLATES),
     Run("lamport", "NO_CLEAR", VIOLATES),
     Run("lamport", "FREE_RUNNING_COUNTER", VIOLATES),
     Run("lamport", "EARLY_LAUNCH", HOLDS),
@@ -72,12 +68,13 @@ RUNS = [
     Run("lamport", "EARLY_LAUNCH NO_WAIT", HANGS),
     Run("abort", "DETECTORS=6 LAST_WRITER_WINS NO_ZOMBIE", HANGS),
     Run("abort", "DETECTORS=2 LAST_WRITER_WINS", HANGS),
-    Run("abort", "DETECTORS=2 LAST_WRITER_WINS OWN_ABORT NO_ZOMBIE", HANGS),
+    Run("abort", "DETECTORS=2 UNDRAINED", HANGS),
     Run("abort", "GARBAGE_SUM", VIOLATES),
     Run("abort", "GARBAGE_FLAG", VIOLATES),
     Run("abort", "NEXT_PUSH", VIOLATES),
     Run("abort", "IGNORE_GENERATION", VIOLATES),
     Run("abort", "IGNORE_CALL", VIOLATES),
+    Run("abort", "OWN_ABORT", VIOLATES),
     Run("flags", "", HOLDS),
     Run("flags", "RANKS=3", HOLDS),
     Run("flags", "RANKS=3 ONE_HALF EXIT_BARRIER", HOLDS),
@@ -94,13 +91,8 @@ RUNS = [
     Run("in_flight", "GRID_A=1 GRID_B=2 SEQUENCE_ONLY", VIOLATES),
     Run("in_flight", "PLAIN_ARRIVAL", VIOLATES),
     Run("in_flight", "SKIP_ARRIVAL", VIOLATES),
-    Run("in_flight", "GRID_A=1 GRID_B=2 BLOCK_READS", VIOLATES),
-    Run("in_flight", "GRID_A=2 GRID_B=2 BLOCK_READS", VIOLATES),
-    Run("in_flight", "GRID_A=2 GRID_B=3 BLOCK_READS", VIOLATES),
-    Run("in_flight", "GRID_A=1 GRID_B=2 BLOCK_READS LAUNCH_ID", HOLDS),
-    Run("in_flight", "GRID_A=2 GRID_B=2 BLOCK_READS LAUNCH_ID", HOLDS),
-    Run("in_flight", "GRID_A=2 GRID_B=3 BLOCK_READS LAUNCH_ID", HOLDS),
-    Run("in_flight", "GRID_A=3 GRID_B=3 BLOCK_READS LAUNCH_ID", HOLDS),
+    Run("in_flight", "GRID_A=1 GRID_B=2 NO_LAUNCH_NUMBER", VIOLATES),
+    Run("in_flight", "GRID_A=2 GRID_B=3 NO_LAUNCH_NUMBER", VIOLATES),
     Run("record", "LANES=2", HOLDS),
     Run("record", "LANES=3", HOLDS),
     Run("record", "VALID_FIRST", VIOLATES),
@@ -173,7 +165,7 @@ def generate_search(run, folder):
 def compile_search(run, folder, compiler):
     # The generated code is not ours: its warnings (-w) are of no interest.
     optimise = "-O1" if run.long else "-O0"
-    kind = ["-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEMORY_LIMIT_MB}"]
+    kind = ["-DSAFETY", f"-DMEMLIM={MEMORY_LIMIT_MB}"]
     output = call([compiler, optimise, "-w", *kind, "-o", "pan", "pan.c"], folder)
     if output.strip():
         raise ToolError(f"{compiler} complains:\n{output}")
@@ -196,7 +188,7 @@ def parse_search(output, outcome):
         if "Search not completed" in output:
             raise ToolError(f"truncated search:\n{output}")
         unreached_assertion = re.search(r'state \d+, "assert', output)
-        if unreached_assertion and outcome.run.expected == HOLDS and not outcome.run.partial:
+        if unreached_assertion and outcome.run.expected == HOLDS:
             raise ToolError(f"an assertion is never reached:\n{output}")
         outcome.verdict = HOLDS
     elif re.search(r"^pan:\d+: assertion violated", output, re.MULTILINE):
@@ -228,6 +220,12 @@ def explore(run, work_folder, compiler):
             outcome.problem += "the planted fault is not caught in the way expected"
         outcome.problem += f"\nkept for a look: {folder}"
     return outcome
+
+
+def processor_seconds():
+    """User and system time of this process and of all tools that it has called."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def parse_arguments():
@@ -264,7 +262,10 @@ def main():
                 failures += 1
                 print(outcome.problem.strip(), flush=True)
     seconds = time.monotonic() - start
-    print(f"{len(runs) - failures} of {len(runs)} runs as expected, {seconds:.1f} s")
+    print(
+        f"{len(runs) - failures} of {len(runs)} runs as expected, {seconds:.1f} s, "
+        f"{processor_seconds():.1f} s of processor time"
+    )
     return 1 if failures else 0
 
 

@@ -3,7 +3,7 @@
 // rank 0 prints a line for it. The exit status of every rank is 0 only if all checks passed.
 #include "bootstrap/mpi_bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 
 #include <chrono>

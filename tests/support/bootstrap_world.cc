@@ -1,6 +1,6 @@
 #include "support/bootstrap_world.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // promises are in socket_bootstrap_test.cc; MPI's in tests/multi/mpi_bootstrap_test.cc.
 #include "bootstrap/bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,10 +1,10 @@
 // What only the socket bootstrap promises: strangers, refusals, signals, descriptors, addresses.
 #include "bootstrap/socket_bootstrap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -87,6 +87,8 @@ TEST(SocketBootstrapTest, StrangersAreIgnored) {
 TEST(SocketBootstrapTest, ManyStrangersDoNotUseUpDescriptors) {
   const std::string address = unique_socket_address();
   expect_all_ok(run_ranks(3, [&](int process) {
+    const rlimit few = {128, 128};
+    if (process == 0) ::setrlimit(RLIMIT_NOFILE, &few);
     if (process == 1) sleep_ms(500);
     if (process != 2) return join_and_gather(options_for(address, process, 2));
     std::vector<FileDescriptor> held;

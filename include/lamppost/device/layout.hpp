@@ -92,7 +92,7 @@ struct ArrivalWord {
     return static_cast<std::uint64_t>(sequence & kNumberMask) << 44;
   }
   static constexpr std::uint64_t increment(std::uint32_t launch_number) {
-    return static_cast<std::uint64_t>(launch_number & kNumberMask) << 12 | 1u;
+    return static_cast<std::uint64_t>(mix(launch_number) & kNumberMask) << 12 | 1u;
   }
   /// The word when `blocks` blocks of one launch, and no other, have arrived.
   static constexpr std::uint64_t expected(std::uint32_t sequence, std::uint32_t launch_number,
@@ -104,6 +104,13 @@ struct ArrivalWord {
   }
   static constexpr bool has_sequence(std::uint64_t word, std::uint32_t sequence) {
     return word >> 44 == (sequence & kNumberMask);
+  }
+  /// Launch numbers are neighbours; mixed, sums of three launches do not meet by plain arithmetic.
+  /// MurmurHash3's 32-bit finaliser (Appleby, public domain).
+  static constexpr std::uint32_t mix(std::uint32_t number) {
+    number = (number ^ number >> 16) * 0x85ebca6bu;
+    number = (number ^ number >> 13) * 0xc2b2ae35u;
+    return number ^ number >> 16;
   }
 };
 

@@ -1,6 +1,6 @@
 #include "tools/bench/batch.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "tools/bench/chart.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

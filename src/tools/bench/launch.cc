@@ -1,6 +1,6 @@
 #include "tools/bench/launch.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstring>

@@ -1,7 +1,7 @@
 // lamppost-bench: measures and checks Lamppost's collectives. How a run goes: options.hpp (what was
 // asked) -> launch.hpp (threads or processes) -> session.hpp (all rows) -> measure.hpp (one row) ->
 // report.hpp (what is told).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // The report as one HTML file: no scripts, nothing loaded from elsewhere, readable when printed.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The table on standard output, and the same as CSV.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "tools/bench/session.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

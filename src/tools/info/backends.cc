@@ -1,6 +1,6 @@
 #include "tools/info/backends.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <lamppost/lamppost.h>
 
 namespace lamppost::info {

@@ -1,6 +1,6 @@
 #include "tools/info/facts.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <lamppost/lamppost.h>
 #include <unistd.h>
 

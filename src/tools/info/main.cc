@@ -1,6 +1,6 @@
 // lamppost-info: what this installation of Lamppost is, what it can use here, and which switches
 // are in force. Reads only; exits with 0, or with 1 if the command line is wrong.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

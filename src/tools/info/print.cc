@@ -1,5 +1,5 @@
 // The two forms of lamppost-info's report.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,7 +32,9 @@ std::string gib(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
+/// "2 cores"; 0 is what could not be read.
 std::string plural(int count, const char* what) {
+  if (count == 0) return fmt::format("unknown number of {}s", what);
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
@@ -89,7 +91,7 @@ void add_machine(const Topology& topology, Paragraphs& out) {
   }
   for (const NumaNode& node : topology.numa_nodes) {
     out.line(fmt::format("NUMA node {}: {}, {}", node.os_index, gib(node.memory_bytes),
-                         plural(node.cpu_count, "CPU")));
+                         node.cpu_count == 0 ? "memory only" : plural(node.cpu_count, "CPU")));
   }
   if (!topology.error.empty()) out.line(topology.error + " (cores and NUMA nodes are unknown)");
 }
