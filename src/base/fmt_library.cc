@@ -11,5 +11,6 @@ namespace lamppost {
 [[gnu::used]] std::string (*const kFmtVformat)(fmt::string_view, fmt::format_args) = &fmt::vformat;
 [[gnu::used]] void (*const kFmtVprint)(std::FILE*, fmt::string_view, fmt::format_args) =
     &fmt::vprint;
+[[gnu::used]] void (*const kFmtVprintStdout)(fmt::string_view, fmt::format_args) = &fmt::vprint;
 
 }  // namespace lamppost

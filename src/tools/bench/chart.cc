@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWidth = 540;
 constexpr double kHeight = 340;
-constexpr double kLeft = 58;
+constexpr double kLeft = 70;
 constexpr double kRight = 480;  // names of the series stand to the right of it
 constexpr double kTop = 52;
 constexpr double kBottom = 294;
@@ -47,21 +47,19 @@ Ticks byte_ticks(double lowest, double highest) {
   return ticks;
 }
 
-/// 1, 2, 5 times powers of ten around [lowest, highest], with some room at both ends; powers of ten
-/// alone if that is enough.
+/// 1, 2, 5 times powers of ten within [lowest, highest]; powers of ten alone if that is enough.
 Ticks decade_ticks(double lowest, double highest) {
   const bool wide = highest / lowest > 300;
   const std::vector<double> steps = wide ? std::vector<double>{1} : std::vector<double>{1, 2, 5};
-  Ticks all;
-  for (int power = static_cast<int>(std::floor(std::log10(lowest))) - 1;
-       power <= static_cast<int>(std::ceil(std::log10(highest))) + 1; ++power) {
-    for (const double step : steps) all.push_back(step * std::pow(10, power));
+  Ticks ticks;
+  for (int power = static_cast<int>(std::floor(std::log10(lowest)));
+       power <= static_cast<int>(std::ceil(std::log10(highest))); ++power) {
+    for (const double step : steps) {
+      const double tick = step * std::pow(10, power);
+      if (tick >= lowest && tick <= highest) ticks.push_back(tick);
+    }
   }
-  const auto below = [lowest](double tick) { return tick <= lowest * 0.8; };
-  const auto above = [highest](double tick) { return tick >= highest * 1.1; };
-  const auto first = std::find_if_not(all.begin(), all.end(), below) - 1;
-  const auto last = std::find_if(all.begin(), all.end(), above);
-  return Ticks(first, last + 1);
+  return ticks;
 }
 
 std::string text(double x, double y, const std::string& attributes, const std::string& content) {
@@ -91,11 +89,13 @@ class Drawing {
     empty_ = high_x == 0;
     if (empty_) return;
     x_ticks_ = byte_ticks(low_x, high_x);
+    low_y /= 1.8;  // room for labels; together with 1.5 enough for one tick at least
+    high_y *= 1.5;
     y_ticks_ = decade_ticks(low_y, high_y);
     // A margin of a twentieth, or of a factor of two around a single size.
     const double margin = high_x > low_x ? std::log10(high_x / low_x) * 0.05 : std::log10(2);
     x_ = {std::log10(low_x) - margin, std::log10(high_x) + margin, kLeft, kRight};
-    y_ = {std::log10(y_ticks_.front()), std::log10(y_ticks_.back()), kBottom, kTop};
+    y_ = {std::log10(low_y), std::log10(high_y), kBottom, kTop};
   }
 
   std::string svg() const {
