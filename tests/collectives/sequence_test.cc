@@ -40,19 +40,23 @@ struct Extent {
   std::uint64_t most_tokens;
 };
 
-Extent extent_of(std::uint64_t hidden, int world) {
+Extent extent_of(const HostVariant& variant, std::uint64_t hidden, int world) {
   if (std::getenv("LAMPPOST_TEST_ALL") != nullptr) return {200, 2048};
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  (void)variant;
+  (void)world;
   return hidden > 64 ? Extent{4, 8} : Extent{12, 64};
 #else
   const auto share = static_cast<std::uint64_t>(world) / 2;
-  return hidden > 64 ? Extent{20, 64 / share} : Extent{200, 2048 / share / share};
+  if (hidden > 64) return {20, 64 / share};
+  return variant.kernels == host_kernels ? Extent{200, 2048 / share / share} : Extent{50, 512 / share};
 #endif
 }
 
 /// The token counts that found a public library's stale extents, then random ones.
-std::vector<std::uint64_t> token_counts(Random& random, std::uint64_t hidden, int world) {
-  const Extent extent = extent_of(hidden, world);
+std::vector<std::uint64_t> token_counts(Random& random, const SequenceCase& c,
+                                        std::uint64_t hidden) {
+  const Extent extent = extent_of(c.variant, hidden, c.world);
   std::vector<std::uint64_t> tokens = {1, 128, 1, 7, 64, 64, 1, 2048, 1};
   for (int i = 0; i < extent.random_calls; ++i) tokens.push_back(random() % 24);
   for (std::uint64_t& count : tokens) count = std::min(count, extent.most_tokens);
@@ -112,7 +116,7 @@ TEST_P(Sequence, ShuffledSizesTypesAndModes) {
     ASSERT_EQ(lpStreamCreate(group[r], &streams[static_cast<std::size_t>(r)]), LP_SUCCESS);
   }
   for (std::uint64_t hidden : {std::uint64_t{64}, std::uint64_t{2880}}) {
-    const std::vector<std::uint64_t> tokens = token_counts(random, hidden, world);
+    const std::vector<std::uint64_t> tokens = token_counts(random, GetParam(), hidden);
     for (std::size_t next = 0; next < tokens.size();) {
       // Batches of up to 12 calls without synchronising in between, by turns eager and as a graph.
       std::vector<std::unique_ptr<TestCall>> calls;
