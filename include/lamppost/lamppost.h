@@ -181,8 +181,10 @@ LAMPPOST_API lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int
 /* Waits until the communicator's last stream has passed its last call (bounded: by the timeout of
  * the call plus one second; memory that work or a peer may still touch is then parked, not freed),
  * and releases everything. Local: no other rank need call it, one thread may destroy its ranks in a
- * loop. NULL: success. A second destroy of a handle returns INVALID_HANDLE.
- * Graphs that hold calls on `comm` must not be launched after this. Refused in capture. */
+ * loop. NULL: success. The handle is gone whatever the result; a second destroy of it returns
+ * INVALID_HANDLE. Other errors tell of something that happened before (CORRUPT: a guard word was
+ * overwritten; TIMEOUT: memory was parked).
+ * Graphs that hold calls on `comm` must not be launched after this. */
 LAMPPOST_API lpResult_t lpCommDestroy(lpComm_t comm);
 
 /* Ranks of the communicator, and this one's number. Local. */

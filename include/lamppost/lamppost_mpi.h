@@ -4,6 +4,14 @@
 #define LAMPPOST_LAMPPOST_MPI_H_
 
 #include <lamppost/lamppost.h>
+
+/* Only MPI's C interface is used; its old C++ one would have to be linked too. */
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #ifdef __cplusplus

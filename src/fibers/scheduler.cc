@@ -401,10 +401,9 @@ void host_delay_launch(HostLaunch& launch, std::uint32_t most_us) {
 
 void host_buffer_store(HostThread& thread, void* address, std::uint64_t value,
                        std::uint32_t bytes) {
-  constexpr std::size_t kMostHeld = 48;
   fibers::StoreBuffer& stores = thread.launch->stores();
+  if (stores.is_full()) stores.drain_one(thread.launch->random());
   stores.hold(address, value, bytes);
-  if (stores.size() > kMostHeld) stores.drain_one(thread.launch->random());
 }
 void host_drain_stores(HostThread& thread, const void* address, std::uint32_t bytes) {
   thread.launch->stores().drain(address, bytes);

@@ -1,21 +1,25 @@
 // StoreBuffer: stores of one rank that peers cannot see yet (the Delayed fault target). Entries for
-// one address leave in order; otherwise any order. One OS thread.
+// one address leave in order; otherwise any order. One OS thread. No allocation: ThreadSanitizer
+// watches the allocator, and fibers would seem to race for its memory.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <vector>
 
 namespace lamppost::fibers {
 
 class StoreBuffer {
  public:
-  bool is_empty() const { return stores_.empty(); }
-  std::size_t size() const { return stores_.size(); }
+  static constexpr std::size_t kCapacity = 48;
 
+  bool is_full() const { return count_ == kCapacity; }
+
+  /// Requires !is_full().
   void hold(void* address, std::uint64_t value, std::uint32_t bytes) {
     held_ |= filter_bit(address);
-    stores_.push_back({static_cast<char*>(address), value, bytes});
+    stores_[count_] = {static_cast<char*>(address), value, bytes};
+    ++count_;
   }
 
   /// Writes out what overlaps [address, address + bytes), oldest first; null: everything.
@@ -24,29 +28,30 @@ class StoreBuffer {
     if (address != nullptr && (held_ & filter_bit(address)) == 0) return;
     held_ = 0;
     std::size_t kept = 0;
-    for (const Store& store : stores_) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Store store = stores_[i];
       const bool leaves = address == nullptr ||
                           (store.address < begin + bytes && begin < store.address + store.bytes);
       if (leaves) {
         write(store);
       } else {
         held_ |= filter_bit(store.address);
-        stores_[kept++] = store;
+        stores_[kept] = store;
+        ++kept;
       }
     }
-    stores_.resize(kept);
+    count_ = kept;
   }
 
-  /// Writes out the oldest store to the address of a random one.
+  /// Writes out the oldest store to the address of a random one, if any is held.
   void drain_one(std::uint64_t random) {
-    if (stores_.empty()) return;
-    const char* address = stores_[random % stores_.size()].address;
-    for (std::size_t i = 0; i < stores_.size(); ++i) {
-      if (stores_[i].address != address) continue;
-      write(stores_[i]);
-      stores_.erase(stores_.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
+    if (count_ == 0) return;
+    const char* address = stores_[random % count_].address;
+    std::size_t oldest = 0;
+    while (stores_[oldest].address != address) ++oldest;
+    write(stores_[oldest]);
+    --count_;
+    for (std::size_t i = oldest; i < count_; ++i) stores_[i] = stores_[i + 1];
   }
 
  private:
@@ -71,7 +76,8 @@ class StoreBuffer {
     }
   }
 
-  std::vector<Store> stores_;
+  std::array<Store, kCapacity + 1> stores_{};  // one more: drain_one reads past the last
+  std::size_t count_ = 0;
   std::uint64_t held_ = 0;  // filter bits of what may be in stores_
 };
 

@@ -50,8 +50,7 @@ bool copy_provisional(const ControlPage& page, lpHealth& health) {
   const std::uint32_t version = load_acquire(page.provisional_version);
   if (version == 0) return false;
   copy_record(page, page.provisional[version % 2], health);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return load(page.provisional_version) == version;
+  return load_acquire(page.provisional_version) == version;
 }
 
 std::string missing_list(const lpHealth& health) {

@@ -89,7 +89,8 @@ class Drawing {
     empty_ = high_x == 0;
     if (empty_) return;
     x_ticks_ = byte_ticks(low_x, high_x);
-    low_y /= 1.8;  // room for labels; together with 1.5 enough for one tick at least
+    // Room for labels; 1.8 and 1.5 together are enough for one tick at least.
+    low_y /= std::max(1.8, std::pow(high_y / low_y, 0.12));
     high_y *= 1.5;
     y_ticks_ = decade_ticks(low_y, high_y);
     // A margin of a twentieth, or of a factor of two around a single size.
