@@ -26,11 +26,15 @@ function(lamppost_compile_options target)
     CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# The fiber scheduler is compiled without ThreadSanitizer and tells it about fibers itself. Nor may the
+# The fiber scheduler is compiled without sanitizers and tells them about fibers itself. Nor may the
 # compiler make memmove of its loops: that one is watched wherever it is called from.
 function(lamppost_fiber_options source)
   if(LAMPPOST_SANITIZE MATCHES "thread")
     set_source_files_properties(${source} PROPERTIES
-      COMPILE_OPTIONS "-fno-sanitize=thread;-fno-tree-loop-distribute-patterns" COMPILE_DEFINITIONS LAMPPOST_TSAN)
+      COMPILE_OPTIONS "-fno-sanitize=thread;-fno-tree-loop-distribute-patterns"
+      COMPILE_DEFINITIONS LAMPPOST_TSAN)
+  elseif(LAMPPOST_SANITIZE MATCHES "address")
+    set_source_files_properties(${source} PROPERTIES
+      COMPILE_OPTIONS -fno-sanitize=address COMPILE_DEFINITIONS LAMPPOST_ASAN)
   endif()
 endfunction()

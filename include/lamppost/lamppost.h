@@ -199,7 +199,7 @@ LAMPPOST_API lpResult_t lpCommGetBackend(lpComm_t comm, lpBackend_t* backend);
  * Collective (count, type, op, order of calls); enqueues on `stream`; may be captured.
  * in, out: device memory, `count` elements, element-aligned. in == out is allowed; any other
  *   overlap is refused. May be NULL if count is 0.
- * count: 0 or more; equal on all ranks (0 exchanges headers only, so that a rank with another
+ * count: 0 to 2^48; equal on all ranks (0 exchanges headers only, so that a rank with another
  *   count is found). Large counts run as several launches.
  * type: LP_BFLOAT16, LP_FLOAT16, LP_FLOAT32. op: LP_SUM. Others: NOT_SUPPORTED in this version.
  * stream: the vendor's stream on GPUs (NULL: its default stream); on the host backend an
@@ -247,7 +247,7 @@ typedef struct lpAllReduceRMSNormArgs {
   const void* weight;       /* [hidden], type weight_type */
   lpDataType_t type;        /* of all tensors but weight: LP_BFLOAT16, LP_FLOAT16, LP_FLOAT32 */
   lpDataType_t weight_type; /* `type` or LP_FLOAT32 */
-  int64_t tokens;           /* rows, 0 or more */
+  int64_t tokens;           /* rows, 0 to 2^40 */
   int64_t hidden;           /* columns, 1 to LP_MAX_HIDDEN; rows are contiguous */
   float epsilon;            /* finite, 0 or more */
   float weight_bias;        /* 0; 1 for Gemma's (1 + weight) */

@@ -1,5 +1,5 @@
 // What the sanitizers must be told about fibers. Without a sanitizer everything here is empty.
-// The scheduler is compiled without -fsanitize=thread, so LAMPPOST_TSAN comes from the build; orders
+// The scheduler is compiled without either, so LAMPPOST_TSAN and LAMPPOST_ASAN come from the build; orders
 // that the GPU gives (launch, barrier, lane exchange) are stated by tsan_release/tsan_acquire, and a
 // switch of fibers states none (flag 1).
 #pragma once
@@ -16,7 +16,7 @@ void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LAMPPOST_ASAN)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -38,7 +38,7 @@ inline void tsan_acquire(void*) {}
 inline void tsan_release(void*) {}
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(LAMPPOST_ASAN)
 /// `keep` null: the fiber that is left never runs again.
 inline void asan_before_switch(void** keep, const void* stack, std::size_t stack_bytes) {
   __sanitizer_start_switch_fiber(keep, stack, stack_bytes);

@@ -1,4 +1,4 @@
-// Compiled without ThreadSanitizer (see sanitizers.hpp); holds all state that fibers of one OS thread
+// Compiled without sanitizers (see sanitizers.hpp); holds all state that fibers of one OS thread
 // share, so that TSan sees only the kernels' own accesses.
 #include "fibers/scheduler.hpp"
 
@@ -24,7 +24,7 @@ using device::HostKernel;
 using device::HostLaunch;
 using device::HostThread;
 
-#if defined(LAMPPOST_TSAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(LAMPPOST_TSAN) || defined(LAMPPOST_ASAN)
 constexpr std::size_t kStackBytes = 256 * 1024;
 #else
 constexpr std::size_t kStackBytes = 64 * 1024;

@@ -23,7 +23,7 @@ class Launcher {
   Status launch_self_test(std::uint32_t rounds, StreamHandle stream);
 
  private:
-  /// One launch: rows [first_row, first_row + rows) of a fused call, or elements of a plain one.
+  /// One launch's share of a call: whole rows of a fused one, elements of a plain one.
   struct Part {
     std::uint64_t first_element;
     std::uint64_t element_count;

@@ -5,7 +5,8 @@
 // runs), the local abort request, a peer's abort word, FAILED. Elapsed time is a sum of steps, each
 // clamped to an eighth of the timeout, so that a preemption, a debugger stop or a clock step does
 // not expire a wait. The deadline must be seen passed at two polls; then, and before any other
-// failure is believed, everything pending is looked at once more.
+// failure is believed, everything pending is looked at once more. A wait of kProvisionalAfterSeconds
+// writes the provisional record on its way.
 #pragma once
 
 #include "lamppost/device/call.hpp"
@@ -14,6 +15,8 @@ namespace lamppost::device {
 
 inline constexpr int kQuickPolls = 64;
 inline constexpr int kPollsPerClock = 4;
+/// A wait this long writes the provisional health record (LP_HEALTH_WAITING), and goes on.
+inline constexpr std::uint64_t kProvisionalAfterSeconds = 1;
 
 template <Target T>
 class WaitClock {
@@ -40,7 +43,9 @@ class WaitClock {
     if (timeout_ == 0 || elapsed_ < timeout_) return false;
     return ++times_passed_ >= 2;
   }
-  LAMPPOST_DEVICE bool is_long() const { return elapsed_ >= per_second_; }
+  LAMPPOST_DEVICE bool is_long() const {
+    return elapsed_ >= kProvisionalAfterSeconds * per_second_;
+  }
   LAMPPOST_DEVICE std::uint64_t start() const { return start_; }
   LAMPPOST_DEVICE std::uint64_t elapsed() const { return elapsed_; }
 
