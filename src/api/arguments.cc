@@ -2,6 +2,8 @@
 
 #include <lamppost/types.hpp>
 
+#include "base/raw_enum.hpp"
+
 #include <fmt/core.h>
 
 #include <cmath>
@@ -75,22 +77,28 @@ Status check_overlap(std::span<const Tensor> tensors, std::size_t inputs,
   return {};
 }
 
-Status check_payload_type(const char* name, lpDataType_t type) {
-  if (element_bytes(type) == 0) {
-    return invalid(fmt::format("{} is {}, which is no lpDataType_t", name, static_cast<int>(type)));
-  }
+Status check_type(const char* name, const lpDataType_t& type) {
+  const int number = raw_enum(type);
+  if (number >= LP_INT8 && number <= LP_FLOAT8_E5M2) return {};
+  return invalid(fmt::format("{} is {}, which is no lpDataType_t", name, number));
+}
+
+Status check_payload_type(const char* name, const lpDataType_t& type) {
+  Status status = check_type(name, type);
+  if (!status.ok()) return status;
   if (type == LP_BFLOAT16 || type == LP_FLOAT16 || type == LP_FLOAT32) return {};
   return Status(LP_ERROR_NOT_SUPPORTED,
                 fmt::format("{} is {}: sums take bf16, fp16 and fp32", name, type_name(type)));
 }
 
-Status check_op(lpRedOp_t op) {
-  if (op < LP_SUM || op > LP_AVG) {
-    return invalid(fmt::format("op is {}, which is no lpRedOp_t", static_cast<int>(op)));
+Status check_op(const lpRedOp_t& op) {
+  const int number = raw_enum(op);
+  if (number < LP_SUM || number > LP_AVG) {
+    return invalid(fmt::format("op is {}, which is no lpRedOp_t", number));
   }
-  if (op == LP_SUM) return {};
+  if (number == LP_SUM) return {};
   return Status(LP_ERROR_NOT_SUPPORTED,
-                fmt::format("op is {}: this version has LP_SUM only", static_cast<int>(op)));
+                fmt::format("op is {}: this version has LP_SUM only", number));
 }
 
 /// size, magic, version of a versioned argument struct, then its fields into `copy`.
@@ -105,17 +113,14 @@ Status copy_args(const lpAllReduceRMSNormArgs* given, lpAllReduceRMSNormArgs& co
                   fmt::format("args has version {} and size {}; this library knows version {}",
                               given->version, given->size, LP_ALL_REDUCE_RMS_NORM_VERSION));
   }
-  copy = *given;
+  std::memcpy(&copy, given, sizeof(copy));
   return {};
 }
 
 Status check_norm_values(const lpAllReduceRMSNormArgs& args) {
   Status status = check_payload_type("type", args.type);
+  if (status.ok()) status = check_type("weight_type", args.weight_type);
   if (!status.ok()) return status;
-  if (element_bytes(args.weight_type) == 0) {
-    return invalid(fmt::format("weight_type is {}, which is no lpDataType_t",
-                               static_cast<int>(args.weight_type)));
-  }
   if (args.weight_type != args.type && args.weight_type != LP_FLOAT32) {
     return Status(LP_ERROR_NOT_SUPPORTED,
                   fmt::format("weight_type is {} with type {}: it must be the same or fp32",

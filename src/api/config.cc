@@ -1,5 +1,6 @@
 // lpConfig -> ResolvedConfig.
 #include "api/creation.hpp"
+#include "base/raw_enum.hpp"
 #include "lamppost/device/layout.hpp"
 
 #include <fmt/core.h>
@@ -42,8 +43,9 @@ Result<lpConfig> copy_config(const lpConfig* given) {
 }
 
 Status check_ranges(const lpConfig& config) {
-  if (config.backend < LP_BACKEND_AUTO || config.backend > LP_BACKEND_HIP) {
-    return invalid("backend", config.backend, "it is no lpBackend_t");
+  const int backend = raw_enum(config.backend);
+  if (backend < LP_BACKEND_AUTO || backend > LP_BACKEND_HIP) {
+    return invalid("backend", backend, "it is no lpBackend_t");
   }
   if (config.device < LP_DEFAULT) return invalid("device", config.device, "must be 0 or more");
   struct Time {
