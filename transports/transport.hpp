@@ -23,7 +23,6 @@ struct PeerMemory {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual const char* name() const = 0;
   /// Exports `own`, imports every peer's. Collective, blocks (the bootstrap's deadline a step); all
   /// ranks succeed or all fail, with the same error.
   virtual Result<PeerMemory> connect(Bootstrap& bootstrap, Driver& driver,

@@ -17,7 +17,6 @@ constexpr std::int64_t kSetupTimeoutMs = 60'000;
 constexpr std::uint64_t kSlotBytes = 2u << 20;
 constexpr std::uint64_t kLeastSlotBytes = 256u << 10;  // one row of the largest hidden size, fp32
 constexpr std::uint64_t kMostSlotBytes = 1u << 30;
-constexpr std::int64_t kMostMs = 1'000'000'000;        // 11 days; ticks then still fit 64 bits
 
 Status invalid(const char* field, std::int64_t value, const char* rule) {
   return Status(LP_ERROR_INVALID_ARGUMENT,
@@ -55,7 +54,7 @@ Status check_ranges(const lpConfig& config) {
   for (const Time& time : {Time{"timeout_ms", config.timeout_ms},
                            Time{"first_call_timeout_ms", config.first_call_timeout_ms},
                            Time{"setup_timeout_ms", config.setup_timeout_ms}}) {
-    if (time.value < LP_DEFAULT || time.value > kMostMs) {
+    if (time.value < LP_DEFAULT || time.value > kMostTimeoutMs) {
       return invalid(time.name, time.value, "must be 0 to 1,000,000,000, or LP_DEFAULT");
     }
   }

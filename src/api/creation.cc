@@ -6,6 +6,7 @@
 #include "collectives/entry_host.hpp"
 #include "collectives/kernel_table.hpp"
 #include "driver/host.hpp"
+#include "fibers/scheduler.hpp"
 #include "health/health.hpp"
 #include "transports/shm/shm_transport.hpp"
 
@@ -105,6 +106,9 @@ Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
     return Status(LP_ERROR_NOT_SUPPORTED,
                   fmt::format("this build has no {} backend", backend_name(config.backend)));
   }
+  const Result<std::optional<std::uint64_t>> seed = integer_from_environment("LAMPPOST_HOST_SEED");
+  if (!seed.ok()) return seed.status();
+  if (seed.value()) fibers::set_host_seed(*seed.value());
   const device::HostKernel* kernels =
       options.host_kernels != nullptr ? options.host_kernels : host_kernels();
   return make_host_driver(kernels, kKernelCount);

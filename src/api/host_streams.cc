@@ -14,12 +14,6 @@ namespace {
 
 std::uintptr_t handle_of(const void* handle) { return reinterpret_cast<std::uintptr_t>(handle); }
 
-Status not_a_stream(lpStream_t stream) {
-  return Status(LP_ERROR_INVALID_HANDLE,
-                fmt::format("stream is {}: not a live host stream (null, destroyed or foreign)",
-                            static_cast<const void*>(stream)));
-}
-
 Status not_a_graph(lpGraph_t graph) {
   return Status(LP_ERROR_INVALID_HANDLE,
                 fmt::format("graph is {}: not a live graph (null, destroyed or foreign)",
@@ -51,7 +45,7 @@ lpResult_t lpStreamCreate(lpComm_t comm, lpStream_t* stream) {
 
 lpResult_t lpStreamSynchronize(lpStream_t stream) {
   HostStream* found = lamppost::find_host_stream(handle_of(stream));
-  if (found == nullptr) return report(not_a_stream(stream));
+  if (found == nullptr) return report(lamppost::not_a_host_stream(handle_of(stream)));
   if (found->is_capturing()) return report(refused_in_capture("lpStreamSynchronize"));
   found->synchronize();
   return LP_SUCCESS;
@@ -60,7 +54,7 @@ lpResult_t lpStreamSynchronize(lpStream_t stream) {
 lpResult_t lpStreamDestroy(lpStream_t stream) {
   if (stream == nullptr) return LP_SUCCESS;
   HostStream* found = lamppost::find_host_stream(handle_of(stream));
-  if (found == nullptr) return report(not_a_stream(stream));
+  if (found == nullptr) return report(lamppost::not_a_host_stream(handle_of(stream)));
   if (found->is_capturing()) return report(refused_in_capture("lpStreamDestroy"));
   return report(lamppost::destroy_host_stream(handle_of(stream)));
 }
@@ -74,13 +68,13 @@ lpResult_t lpCommSynchronize(lpComm_t comm) {
 
 lpResult_t lpStreamBeginCapture(lpStream_t stream) {
   HostStream* found = lamppost::find_host_stream(handle_of(stream));
-  if (found == nullptr) return report(not_a_stream(stream));
+  if (found == nullptr) return report(lamppost::not_a_host_stream(handle_of(stream)));
   return report(found->begin_capture());
 }
 
 lpResult_t lpStreamEndCapture(lpStream_t stream, lpGraph_t* graph) {
   HostStream* found = lamppost::find_host_stream(handle_of(stream));
-  if (found == nullptr) return report(not_a_stream(stream));
+  if (found == nullptr) return report(lamppost::not_a_host_stream(handle_of(stream)));
   if (graph == nullptr) return report(Status(LP_ERROR_INVALID_ARGUMENT, "graph is null"));
   auto captured = found->end_capture();
   if (!captured.ok()) return report(captured.status());
@@ -96,7 +90,7 @@ lpResult_t lpStreamEndCapture(lpStream_t stream, lpGraph_t* graph) {
 
 lpResult_t lpGraphLaunch(lpGraph_t graph, lpStream_t stream) {
   HostStream* found = lamppost::find_host_stream(handle_of(stream));
-  if (found == nullptr) return report(not_a_stream(stream));
+  if (found == nullptr) return report(lamppost::not_a_host_stream(handle_of(stream)));
   std::shared_ptr<lamppost::HostGraph>* captured = lamppost::graphs().find(handle_of(graph));
   if (captured == nullptr) return report(not_a_graph(graph));
   if (found->is_capturing()) return report(refused_in_capture("lpGraphLaunch"));

@@ -2,6 +2,7 @@
 #include <lamppost/lamppost.h>
 
 #include "api/arguments.hpp"
+#include "api/creation.hpp"
 #include "api/handles.hpp"
 #include "health/health.hpp"
 
@@ -142,12 +143,11 @@ lpResult_t lpCommGetAsyncError(lpComm_t comm, lpResult_t* error) {
 }
 
 lpResult_t lpCommSetTimeout(lpComm_t comm, int64_t timeout_ms) {
-  constexpr int64_t kMostMs = 1'000'000'000;
   Communicator* communicator = find_communicator(comm);
   if (communicator == nullptr) return report(not_a_communicator(comm));
-  if (timeout_ms < 0 || timeout_ms > kMostMs) {
+  if (timeout_ms < 0 || timeout_ms > lamppost::kMostTimeoutMs) {
     return report(Status(LP_ERROR_INVALID_ARGUMENT,
-                         fmt::format("timeout_ms is {}: must be 0 to {}", timeout_ms, kMostMs)));
+                         fmt::format("timeout_ms is {}: must be 0 to {}", timeout_ms, lamppost::kMostTimeoutMs)));
   }
   communicator->set_timeout(timeout_ms, timeout_ms);
   return LP_SUCCESS;

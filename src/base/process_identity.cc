@@ -2,9 +2,7 @@
 
 #include <pthread.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <mutex>
 
 namespace lamppost {
@@ -16,10 +14,9 @@ ProcessIdentity g_identity{};
 
 void forget() { g_is_drawn = false; }  // in a child, which has one thread
 
+/// getrandom(2) gives up to 256 bytes whole or not at all.
 void draw() {
-  for (auto* at = reinterpret_cast<char*>(&g_identity); at < reinterpret_cast<char*>(&g_identity + 1);) {
-    const ssize_t got = getrandom(at, static_cast<std::size_t>(reinterpret_cast<char*>(&g_identity + 1) - at), 0);
-    if (got > 0) at += got;  // a signal may cut it short
+  while (getrandom(&g_identity, sizeof(g_identity), 0) != sizeof(g_identity)) {
   }
 }
 

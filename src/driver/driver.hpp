@@ -84,8 +84,6 @@ class Driver {
   virtual Result<StreamHandle> create_stream() = 0;
   /// Blocks until the stream is empty.
   virtual Status destroy_stream(StreamHandle stream) = 0;
-  /// INVALID_HANDLE if `stream` is none of this driver's.
-  virtual Status check_stream(StreamHandle stream) = 0;
   /// Blocks until all enqueued work has run.
   virtual Status synchronize_stream(StreamHandle stream) = 0;
   /// Blocks at most `timeout_ms`; false: work is still running. A stream that is gone is drained.

@@ -59,11 +59,6 @@ Result<std::shared_ptr<SharedMapping>> allocate(std::uint64_t bytes, const char*
   return MemfdMapping::map(std::move(descriptor), fd, bytes);
 }
 
-Status not_a_stream(StreamHandle stream) {
-  return Status(LP_ERROR_INVALID_HANDLE,
-                fmt::format("stream {:#x} is not a live host stream (lpStreamCreate)", stream));
-}
-
 class HostDriver final : public Driver {
  public:
   HostDriver(const device::HostKernel* kernels, std::uint32_t kernel_count)
@@ -129,12 +124,9 @@ class HostDriver final : public Driver {
   Status destroy_stream(StreamHandle stream) override {
     return destroy_host_stream(stream);
   }
-  Status check_stream(StreamHandle stream) override {
-    return find_host_stream(stream) != nullptr ? Status() : not_a_stream(stream);
-  }
   Status synchronize_stream(StreamHandle stream) override {
     HostStream* found = find_host_stream(stream);
-    if (found == nullptr) return not_a_stream(stream);
+    if (found == nullptr) return not_a_host_stream(stream);
     found->synchronize();
     return {};
   }
@@ -144,19 +136,19 @@ class HostDriver final : public Driver {
   }
   Result<CaptureState> capture_state(StreamHandle stream) override {
     HostStream* found = find_host_stream(stream);
-    if (found == nullptr) return not_a_stream(stream);
+    if (found == nullptr) return not_a_host_stream(stream);
     return found->is_capturing() ? CaptureState::kActive : CaptureState::kNone;
   }
   Status order_after(StreamHandle later, StreamHandle earlier) override {
     HostStream* later_stream = find_host_stream(later);
     HostStream* earlier_stream = find_host_stream(earlier);
-    if (later_stream == nullptr) return not_a_stream(later);
+    if (later_stream == nullptr) return not_a_host_stream(later);
     if (earlier_stream != nullptr) later_stream->wait_for_stream(*earlier_stream);
     return {};
   }
   Status launch(StreamHandle stream, const LaunchSpec& spec) override {
     HostStream* found = find_host_stream(stream);
-    if (found == nullptr) return not_a_stream(stream);
+    if (found == nullptr) return not_a_host_stream(stream);
     if (spec.kernel >= kernel_count_ || spec.args_bytes > HostLaunchItem::kMostArgsBytes ||
         spec.args_bytes != kernels_[spec.kernel].args_bytes) {
       return Status(LP_ERROR_INTERNAL, fmt::format("kernel {} with {} bytes of arguments",
@@ -180,9 +172,15 @@ class HostDriver final : public Driver {
 
 HostStream* find_host_stream(StreamHandle stream) { return streams().find(stream); }
 
+Status not_a_host_stream(StreamHandle stream) {
+  return Status(LP_ERROR_INVALID_HANDLE,
+                fmt::format("stream is {:#x}: not a live host stream (null, destroyed or foreign)",
+                            stream));
+}
+
 Status destroy_host_stream(StreamHandle stream) {
   std::unique_ptr<HostStream> owned(streams().remove(stream));
-  return owned == nullptr ? not_a_stream(stream) : Status();
+  return owned == nullptr ? not_a_host_stream(stream) : Status();
 }
 
 std::unique_ptr<Driver> make_host_driver(const device::HostKernel* kernels,

@@ -13,6 +13,8 @@ std::unique_ptr<Driver> make_host_driver(const device::HostKernel* kernels,
 
 /// The host stream behind a handle (lpStream_t), or null.
 HostStream* find_host_stream(StreamHandle stream);
+/// The error for a handle that is no live host stream.
+Status not_a_host_stream(StreamHandle stream);
 /// Blocks until the stream is empty. INVALID_HANDLE if it is not live.
 Status destroy_host_stream(StreamHandle stream);
 

@@ -16,7 +16,7 @@ struct HostKernel;
 namespace lamppost::fibers {
 
 /// Seed of the fault targets' generators and of the order of fibers. 0: fibers run in thread order
-/// and generators are seeded from the clock. Set by LAMPPOST_HOST_SEED or, in tests, here; applies to
+/// and generators are seeded from the clock. Set from LAMPPOST_HOST_SEED and by tests; applies to
 /// later launches of all schedulers. Any thread.
 void set_host_seed(std::uint64_t seed);
 

@@ -42,6 +42,18 @@ TEST(CreationFault, AnUnreadableFaultIsRefused) {
   }
 }
 
+TEST(CreationFault, AnUnreadableSeedIsRefused) {
+  lpComm_t comm = nullptr;
+  {
+    const EnvironmentGuard seed("LAMPPOST_HOST_SEED", "17");
+    ASSERT_EQ(lpCommInitAll(&comm, 1, nullptr, nullptr), LP_SUCCESS);
+    EXPECT_EQ(lpCommDestroy(comm), LP_SUCCESS);
+  }
+  const EnvironmentGuard seed("LAMPPOST_HOST_SEED", "seventeen");
+  EXPECT_EQ(lpCommInitAll(&comm, 1, nullptr, nullptr), LP_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(lpGetLastError(nullptr)).find("'seventeen'"), std::string::npos);
+}
+
 /// Creates `count` ranks, each with the config that `config_of` gives; returns every rank's Status.
 std::vector<Status> create_each(int count, const std::function<lpConfig(int)>& config_of) {
   auto group = std::make_shared<ThreadGroup>(count);

@@ -187,7 +187,7 @@ TEST(Processes, AStoppedRankDoesNotExpireWhenItGoesOn) {
   for (const RankExit& exit : ranks.wait_all(15'000)) EXPECT_EQ(exit.exit_code, 0);
 }
 
-TEST(Processes, NothingIsLeftInSharedMemory) {
+TEST(Processes, HealthOfAProcessWithoutCommunicators) {
   EXPECT_FALSE(read_process_health(999'999'999).ok());
   auto own = read_process_health(getpid());
   ASSERT_TRUE(own.ok());

@@ -42,8 +42,6 @@ Status map_peers(Driver& driver, const std::vector<Offer>& offers,
 
 class ShmTransport final : public Transport {
  public:
-  const char* name() const override { return "shm"; }
-
   Result<PeerMemory> connect(Bootstrap& bootstrap, Driver& driver,
                              std::shared_ptr<SharedMapping> own,
                              const PlantedFault& fault) override {
