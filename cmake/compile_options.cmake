@@ -29,6 +29,7 @@ endfunction()
 # The fiber scheduler is compiled without sanitizers and tells them about fibers itself. Nor may the
 # compiler make memmove of its loops: that one is watched wherever it is called from.
 function(lamppost_fiber_options source)
+  set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(LAMPPOST_SANITIZE MATCHES "thread")
     set_source_files_properties(${source} PROPERTIES
       COMPILE_OPTIONS "-fno-sanitize=thread;-fno-tree-loop-distribute-patterns"

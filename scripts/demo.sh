@@ -26,7 +26,7 @@ if [ -e /dev/nvidiactl ]; then cuda=AUTO; fi
 if [ -e /dev/kfd ]; then hip=AUTO; fi
 
 step "configure"
-logged "$demo/configure.log" cmake --preset host --fresh -B "$build" -DCMAKE_BUILD_TYPE=Release \
+logged "$demo/configure.log" cmake --preset host --fresh -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=OFF \
   -DLAMPPOST_CUDA=$cuda -DLAMPPOST_HIP=$hip -DLAMPPOST_TESTS=OFF -DLAMPPOST_EXAMPLES=OFF
 grep -o 'lamppost: .*' "$demo/configure.log" | sed 's/^/    /' || true
 

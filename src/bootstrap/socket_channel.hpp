@@ -15,6 +15,9 @@
 
 namespace lamppost::boot {
 
+/// Phase name, in errors, of connecting and agreeing on who is rank 0 to N-1.
+inline constexpr const char* kJoinPhase = "join";
+
 enum class Progress {
   kPending,  // the socket would block; poll and call again
   kDone,

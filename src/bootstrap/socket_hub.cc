@@ -11,7 +11,6 @@
 namespace lamppost::boot {
 namespace {
 
-constexpr const char* kJoinPhase = "join";
 // Connections without a hello that are kept open beside the ranks' own. More come only from
 // strangers; the oldest goes first, so that they cannot use up the descriptors.
 constexpr std::size_t kStrangerLimit = 64;

@@ -8,11 +8,6 @@
 #include "base/system_error.hpp"
 
 namespace lamppost::boot {
-namespace {
-
-constexpr const char* kJoinPhase = "join";
-
-}  // namespace
 
 SocketSpoke::SocketSpoke(const SocketBootstrapOptions& options) : options_(options) {
   set_timeout_ms(options.timeout_ms);

@@ -10,13 +10,7 @@
 namespace lamppost::test {
 namespace {
 
-// A sanitizer makes a call ten to fifty times slower: fewer worlds and sizes then.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsSlow = true;
-#else
-constexpr bool kIsSlow = false;
-#endif
-std::vector<int> worlds() { return kIsSlow ? std::vector{1, 3} : std::vector{1, 2, 3, 8}; }
+std::vector<int> worlds() { return kHasSanitizer ? std::vector{1, 3} : std::vector{1, 2, 3, 8}; }
 
 class AllReduce : public testing::TestWithParam<HostVariant> {};
 
@@ -45,7 +39,7 @@ TEST_P(AllReduce, FusedShapes) {
     options.variant = GetParam();
     RankGroup group(world, options);
     for (std::uint64_t hidden : {1, 2, 7, 8, 9, 64, 1368, 2880}) {
-      if (kIsSlow && hidden > 64) continue;
+      if (kHasSanitizer && hidden > 64) continue;
       for (std::uint64_t tokens : {1, 5}) {
         FusedCase c;
         c.tokens = tokens;
@@ -66,7 +60,7 @@ TEST_P(AllReduce, FusedShapes) {
 }
 
 TEST_P(AllReduce, LargestHidden) {
-  if (kIsSlow) GTEST_SKIP() << "the sizes are for the plain build";
+  if (kHasSanitizer) GTEST_SKIP() << "the sizes are for the plain build";
   Random random(announce_seed());
   GroupOptions options;
   options.variant = GetParam();
@@ -81,7 +75,7 @@ TEST_P(AllReduce, LargestHidden) {
 }
 
 TEST_P(AllReduce, LargerThanASlotRunsAsSeveralLaunches) {
-  if (kIsSlow) GTEST_SKIP() << "the sizes are for the plain build";
+  if (kHasSanitizer) GTEST_SKIP() << "the sizes are for the plain build";
   Random random(announce_seed());
   GroupOptions options;
   options.variant = GetParam();
@@ -99,7 +93,7 @@ TEST_P(AllReduce, LargerThanASlotRunsAsSeveralLaunches) {
 
 TEST(AllReduceWorlds, EveryWorldToday) {
   Random random(announce_seed());
-  for (int world = 1; world <= LP_MAX_WORLD_TODAY; world += kIsSlow ? 5 : 1) {
+  for (int world = 1; world <= LP_MAX_WORLD_TODAY; world += kHasSanitizer ? 7 : 1) {
     SCOPED_TRACE(testing::Message() << "world " << world);
     GroupOptions options;
     options.max_block_threads = 64;  // keeps 16 ranks' fibers within a sanitizer's limits

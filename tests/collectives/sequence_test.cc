@@ -2,12 +2,11 @@
 // rank late. The protocol's state (three generations, extents, headers) is what is under test; each
 // result is compared bit for bit.
 #include "support/collective_cases.hpp"
+#include "support/sleep.hpp"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 namespace lamppost::test {
 namespace {
@@ -20,11 +19,7 @@ struct SequenceCase {
 class Sequence : public testing::TestWithParam<SequenceCase> {};
 
 std::vector<SequenceCase> sequence_cases() {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  const bool is_short = std::getenv("LAMPPOST_TEST_ALL") == nullptr;
-#else
-  const bool is_short = false;
-#endif
+  const bool is_short = kHasSanitizer && std::getenv("LAMPPOST_TEST_ALL") == nullptr;
   std::vector<SequenceCase> cases;
   for (const HostVariant& variant : kHostVariants) {
     for (int world : {2, 3, 8}) {
@@ -49,30 +44,20 @@ struct Extent {
   std::uint64_t most_tokens;
 };
 
-/// Fewer fibers where a sanitizer makes each of them dear.
 GroupOptions group_options(const SequenceCase& c) {
   GroupOptions options;
   options.variant = c.variant;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  options.max_block_threads = 64;
-  options.max_blocks = c.world == 8 ? 1 : 2;
-#else
-  options.max_block_threads = c.world == 8 ? 64 : 0;
-#endif
+  if (c.world == 8) options.max_block_threads = 64;
+  if (c.world == 8 && kHasSanitizer) options.max_blocks = 1;
   return options;
 }
 
 Extent extent_of(const HostVariant& variant, std::uint64_t hidden, int world) {
   if (std::getenv("LAMPPOST_TEST_ALL") != nullptr) return {200, 2048};
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  (void)variant;
-  (void)world;
-  return hidden > 64 ? Extent{2, 1} : Extent{10, 8};
-#else
+  if (kHasSanitizer) return hidden > 64 ? Extent{0, 1} : Extent{6, 6};
   const auto share = static_cast<std::uint64_t>(world) / 2;
   if (hidden > 64) return {20, 64 / share};
-  return variant.kernels == host_kernels ? Extent{200, 2048 / share / share} : Extent{50, 512 / share};
-#endif
+  return variant.kernels == host_kernels ? Extent{200, 2048 / share / share} : Extent{30, 512 / share};
 }
 
 /// The token counts that found a public library's stale extents, then random ones.
@@ -108,7 +93,7 @@ void run_batch(RankGroup& group, std::vector<lpStream_t>& streams,
                std::vector<std::unique_ptr<TestCall>>& calls, Mode mode, int late_rank) {
   RankGroup::for_each_rank(group.size(), [&](int rank) {
     lpStream_t stream = streams[static_cast<std::size_t>(rank)];
-    if (rank == late_rank) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (rank == late_rank) sleep_ms(5);
     lpGraph_t graph = nullptr;
     if (mode == Mode::kGraph) {
       EXPECT_EQ(lpStreamBeginCapture(stream), LP_SUCCESS);
@@ -166,7 +151,7 @@ TEST_P(Sequence, GraphReplaysReadFreshInputs) {
     ASSERT_EQ(lpStreamEndCapture(streams[i], &graphs[i]), LP_SUCCESS);
   }
   auto eager = make_plain_call(world, {77, LP_FLOAT16, false, 0}, random);
-  for (int replay = 0; replay < 5; ++replay) {
+  for (int replay = 0; replay < (kHasSanitizer ? 3 : 5); ++replay) {
     for (auto& call : calls) call->refill(random);
     for (std::size_t i = 0; i < streams.size(); ++i) {
       ASSERT_EQ(lpGraphLaunch(graphs[i], streams[i]), LP_SUCCESS);
@@ -196,7 +181,7 @@ TEST_P(Sequence, StreamsByTurnsStayOrdered) {
     }
   }
   std::vector<std::unique_ptr<TestCall>> calls;
-  for (int i = 0; i < 24; ++i) calls.push_back(make_call(world, random() % 6, 64, random));
+  for (int i = 0; i < (kHasSanitizer ? 9 : 24); ++i) calls.push_back(make_call(world, random() % 6, 64, random));
   RankGroup::for_each_rank(world, [&](int rank) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       // Ranks take different streams; only the order of calls is common.

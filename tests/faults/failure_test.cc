@@ -3,12 +3,12 @@
 #include "health/health.hpp"
 #include "support/collective_cases.hpp"
 #include "support/environment_guard.hpp"
+#include "support/sleep.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <thread>
 
 namespace lamppost::test {
 namespace {
@@ -82,7 +82,7 @@ TEST(FailureOnce, ProvisionalRecordShowsWhoWaitsAndGoesAway) {
   RankGroup group(2);
   auto call = make_plain_call(2, {100, LP_FLOAT32, false, 0}, random);
   ASSERT_EQ(call->enqueue(group[0], 0, nullptr), LP_SUCCESS);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1400));
+  sleep_ms(1400);
   const lpHealth waiting = health_of(group[0]);
   EXPECT_EQ(waiting.state, LP_HEALTH_WAITING);
   EXPECT_EQ(waiting.error, LP_SUCCESS);
@@ -103,7 +103,7 @@ TEST(FailureOnce, TimeoutChangesForACallInFlight) {
   RankGroup group(2, options);
   auto call = make_plain_call(2, {8, LP_BFLOAT16, false, 0}, random);
   ASSERT_EQ(call->enqueue(group[0], 0, nullptr), LP_SUCCESS);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  sleep_ms(300);
   EXPECT_EQ(group.errors()[0], LP_SUCCESS);
   ASSERT_EQ(lpCommSetTimeout(group[0], 500), LP_SUCCESS);
   group.synchronize();

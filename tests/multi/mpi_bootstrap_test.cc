@@ -8,8 +8,9 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "support/sleep.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -69,7 +70,7 @@ void test_rounds() {
   Status status;
   for (int step = 0; step < 600 && status.ok(); ++step) {  // more than there are tags
     status = gather_numbers(*bootstrap, step);
-    if (step % 100 == world_rank) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (step % 100 == world_rank) sleep_ms(3);
   }
   check("600 gathers back to back", expect(status, LP_SUCCESS));
   check("barrier of zero bytes", expect(bootstrap->barrier("barrier"), LP_SUCCESS));

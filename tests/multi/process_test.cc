@@ -6,14 +6,13 @@
 #include "health/health.hpp"
 #include "support/collective_cases.hpp"
 #include "support/fork_launcher.hpp"
+#include "support/sleep.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
-#include <thread>
 
 namespace lamppost::test {
 namespace {
@@ -77,7 +76,7 @@ Progress* shared_progress() {
 }
 void wait_for_all(const Progress& progress) {
   for (const auto& ready : progress.ready) {
-    while (ready.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    while (ready.load() == 0) sleep_ms(2);
   }
 }
 
@@ -103,7 +102,7 @@ TEST(Processes, ARankThatNeverCallsIsSeenFromOutside) {
     if (comm == nullptr) return 1;
     progress->ready[rank] = 1;
     if (rank == 2) {
-      while (progress->go == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      while (progress->go == 0) sleep_ms(5);
       return 0;
     }
     std::vector<float> data = input_of(rank, 100, 1);
@@ -115,7 +114,7 @@ TEST(Processes, ARankThatNeverCallsIsSeenFromOutside) {
     return is_named && is_failure && data[0] != data[0] && lpCommDestroy(comm) == LP_SUCCESS ? 0 : 2;
   });
   wait_for_all(*progress);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
+  sleep_ms(1'500);
   for (int rank : {0, 1}) {
     auto pages = read_process_health(ranks.pid(rank));
     ASSERT_TRUE(pages.ok()) << pages.status().message();
@@ -130,7 +129,7 @@ TEST(Processes, ARankThatNeverCallsIsSeenFromOutside) {
   auto idle = read_process_health(ranks.pid(2));
   ASSERT_TRUE(idle.ok());
   EXPECT_EQ(idle.value()[0].health.state, LP_HEALTH_OK);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2'000));
+  sleep_ms(2'000);
   progress->go = 1;
   for (const RankExit& exit : ranks.wait_all(20'000)) EXPECT_EQ(exit.exit_code, 0);
 }
@@ -151,7 +150,7 @@ TEST(Processes, AKilledRankIsNamedAndTheOthersGoOn) {
     }
   });
   wait_for_all(*progress);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sleep_ms(100);
   ranks.kill(1, SIGKILL);
   const auto& exits = ranks.wait_all(15'000);
   EXPECT_EQ(exits[0].exit_code, 0);
@@ -169,7 +168,7 @@ TEST(Processes, AStoppedRankDoesNotExpireWhenItGoesOn) {
     if (comm == nullptr) return 1;
     progress->ready[rank] = 1;
     if (rank != 0) {
-      while (progress->go == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      while (progress->go == 0) sleep_ms(2);
     }
     std::vector<float> data = input_of(rank, 64, 1);
     return all_reduce(comm, data) == LP_SUCCESS && is_right(data, 1) &&
@@ -178,11 +177,11 @@ TEST(Processes, AStoppedRankDoesNotExpireWhenItGoesOn) {
                : 2;
   });
   wait_for_all(*progress);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  sleep_ms(200);
   ranks.kill(0, SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2'500));
+  sleep_ms(2'500);
   ranks.kill(0, SIGCONT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sleep_ms(100);
   progress->go = 1;
   for (const RankExit& exit : ranks.wait_all(15'000)) EXPECT_EQ(exit.exit_code, 0);
 }

@@ -7,6 +7,7 @@
 
 #include "api/creation.hpp"
 #include "support/host_variants.hpp"
+#include "support/sanitizer.hpp"
 
 #include <functional>
 #include <vector>
@@ -15,8 +16,9 @@ namespace lamppost::test {
 
 struct GroupOptions {
   HostVariant variant = kHostVariants[0];
-  std::uint32_t max_blocks = 0;         // 0: the backend's
-  std::uint32_t max_block_threads = 0;  // 0: the backend's
+  // 0: the backend's. Fewer fibers where a sanitizer makes each of them dear.
+  std::uint32_t max_blocks = kHasSanitizer ? 2 : 0;
+  std::uint32_t max_block_threads = kHasSanitizer ? 64 : 0;
   std::int64_t timeout_ms = 30'000;
   std::uint64_t slot_bytes = 256 * 1024;
 };

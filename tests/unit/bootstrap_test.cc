@@ -5,11 +5,10 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
-#include <thread>
 
 #include "support/bootstrap_world.hpp"
+#include "support/sleep.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -19,8 +18,6 @@ constexpr std::int64_t kShortMs = 500;
 constexpr std::int64_t kSlackMs = 500;
 // "At once", on a loaded machine under a sanitizer; far below the 30 s of the deadline.
 constexpr std::int64_t kQuickMs = 3'000;
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 class BootstrapTest : public ::testing::TestWithParam<BootstrapKind> {};
 

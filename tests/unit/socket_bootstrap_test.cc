@@ -11,19 +11,17 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 
 #include "bootstrap/socket_channel.hpp"
 #include "bootstrap/thread_bootstrap.hpp"
 #include "support/bootstrap_world.hpp"
 #include "support/fork_launcher.hpp"
+#include "support/sleep.hpp"
 
 namespace lamppost::test {
 namespace {
 
 constexpr std::uint64_t kSecret = 0x0123456789abcdef;
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 SocketBootstrapOptions options_for(const std::string& address, int rank, int rank_count) {
   return {address, rank, rank_count, kSecret, 20'000};
