@@ -5,7 +5,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "support/bootstrap_world.hpp"
 #include "support/sleep.hpp"
@@ -65,13 +67,14 @@ TEST_P(BootstrapTest, LargePayload) {
   ASSERT_TRUE(world.run([](Rank& rank) {
     const std::vector<char> mine(kBytes, static_cast<char>('a' + rank.rank()));
     std::vector<char> all(kBytes * 4);
+    std::vector<char> expected;
+    for (char name : {'a', 'b', 'c', 'd'}) expected.insert(expected.end(), kBytes, name);
     for (int round = 0; round < 2; ++round) {
       Status status = rank.bootstrap().all_gather(mine.data(), all.data(), kBytes, "large");
       if (!status.ok()) return status;
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        if (all[i] != static_cast<char>('a' + i / kBytes)) {
-          return Status(LP_ERROR_INTERNAL, fmt::format("byte {} is wrong", i));
-        }
+      if (all != expected) {
+        const auto at = std::mismatch(all.begin(), all.end(), expected.begin()).first - all.begin();
+        return Status(LP_ERROR_INTERNAL, fmt::format("byte {} is wrong", at));
       }
     }
     return Status();
