@@ -44,7 +44,6 @@ build|required|pkg-config|command pkg-config|finds hwloc
 build|required|libhwloc-dev|library hwloc.h hwloc|GPU and NUMA locality
 build|required|libboost-context-dev|library boost/context/detail/fcontext.hpp boost_context|fibers of the host backend
 build|required|libfmt-dev|header fmt/format.h|text formatting
-build|required|libspdlog-dev|header spdlog/spdlog.h|log lines of the tools
 build|required|libcli11-dev|header CLI/CLI.hpp|command lines of the tools
 build|required|nlohmann-json3-dev|header nlohmann/json.hpp|JSON output of the tools
 build|optional|libopenmpi-dev|command mpicc|ranks as MPI processes (without it: threads)

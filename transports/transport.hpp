@@ -3,14 +3,13 @@
 #pragma once
 
 #include <lamppost/status.hpp>
+#include <memory>
+#include <vector>
 
 #include "base/environment.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "driver/driver.hpp"
 #include "lamppost/device/peers.hpp"
-
-#include <memory>
-#include <vector>
 
 namespace lamppost {
 

@@ -1,12 +1,12 @@
 // lpConfig -> ResolvedConfig.
-#include "api/creation.hpp"
-#include "base/raw_enum.hpp"
-#include "lamppost/device/layout.hpp"
-
 #include <fmt/core.h>
 
 #include <cstddef>
 #include <cstring>
+
+#include "api/creation.hpp"
+#include "base/raw_enum.hpp"
+#include "lamppost/device/layout.hpp"
 
 namespace lamppost {
 namespace {
@@ -61,14 +61,16 @@ Status check_ranges(const lpConfig& config) {
   if (config.setup_timeout_ms == 0) {
     return invalid("setup_timeout_ms", 0, "creation must have a deadline");
   }
-  const bool is_slot = config.slot_bytes >= kLeastSlotBytes && config.slot_bytes <= kMostSlotBytes &&
+  const bool is_slot = config.slot_bytes >= kLeastSlotBytes &&
+                       config.slot_bytes <= kMostSlotBytes &&
                        config.slot_bytes % device::kPageBytes == 0;
   if (config.slot_bytes != 0 && !is_slot) {
     return invalid("slot_bytes", static_cast<std::int64_t>(config.slot_bytes),
                    "must be a multiple of 4096 from 262144 to 1073741824");
   }
   for (std::int32_t flag : {config.allow_shared_device, config.early_launch}) {
-    if (flag != 0 && flag != 1) return invalid("allow_shared_device or early_launch", flag, "must be 0 or 1");
+    if (flag != 0 && flag != 1)
+      return invalid("allow_shared_device or early_launch", flag, "must be 0 or 1");
   }
   return {};
 }

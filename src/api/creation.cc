@@ -1,6 +1,12 @@
 #include "api/creation.hpp"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
 #include <lamppost/types.hpp>
+#include <new>
 
 #include "base/process_identity.hpp"
 #include "collectives/entry_host.hpp"
@@ -9,13 +15,6 @@
 #include "fibers/scheduler.hpp"
 #include "health/health.hpp"
 #include "transports/shm/shm_transport.hpp"
-
-#include <fmt/core.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
-#include <new>
 
 namespace lamppost {
 namespace {
@@ -65,9 +64,9 @@ CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) 
 
 Status differs(const char* name, std::size_t rank, const std::string& first,
                const std::string& other) {
-  return Status(LP_ERROR_BOOTSTRAP,
-                fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, first, rank,
-                            other));
+  return Status(
+      LP_ERROR_BOOTSTRAP,
+      fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, first, rank, other));
 }
 
 Status compare_facts(const std::vector<CreationFacts>& all) {
@@ -93,7 +92,8 @@ Status compare_facts(const std::vector<CreationFacts>& all) {
     for (const Field& field : kFields) {
       const std::int64_t first = all[0].*field.member;
       const std::int64_t other = all[r].*field.member;
-      if (first != other) return differs(field.name, r, std::to_string(first), std::to_string(other));
+      if (first != other)
+        return differs(field.name, r, std::to_string(first), std::to_string(other));
     }
   }
   return {};
@@ -137,9 +137,8 @@ void initialise_page(ControlPage& page, const Bootstrap& bootstrap, std::uint64_
 Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorParts& parts,
              std::uint64_t& communicator_id) {
   if (bootstrap.rank_count() > LP_MAX_WORLD_TODAY) {
-    return Status(LP_ERROR_NOT_SUPPORTED,
-                  fmt::format("{} ranks: this version takes at most {}", bootstrap.rank_count(),
-                              LP_MAX_WORLD_TODAY));
+    return Status(LP_ERROR_NOT_SUPPORTED, fmt::format("{} ranks: this version takes at most {}",
+                                                      bootstrap.rank_count(), LP_MAX_WORLD_TODAY));
   }
   Result<std::unique_ptr<Driver>> driver = make_driver(parts.config, options);
   Status status = vote(bootstrap, driver.status(), "open the backend");
@@ -155,7 +154,8 @@ Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorP
                  device::ArrivalWord::kMostBlocks, all[0].max_block_threads};
   for (const CreationFacts& facts : all) {
     parts.facts.max_blocks = std::min(parts.facts.max_blocks, facts.max_blocks);
-    parts.facts.max_block_threads = std::min(parts.facts.max_block_threads, facts.max_block_threads);
+    parts.facts.max_block_threads =
+        std::min(parts.facts.max_block_threads, facts.max_block_threads);
   }
   communicator_id = all[0].communicator_id;
   return {};
@@ -185,9 +185,11 @@ Status allocate(Bootstrap& bootstrap, std::uint64_t communicator_id, Communicato
 /// Step 3: the self-test over every ordered pair, then ready.
 Status prove(Bootstrap& bootstrap, Communicator& communicator, const ResolvedConfig& config,
              const PlantedFault& fault) {
-  Status status = vote(bootstrap, fault.check(bootstrap.rank(), "self-test"), "prepare the self-test");
+  Status status =
+      vote(bootstrap, fault.check(bootstrap.rank(), "self-test"), "prepare the self-test");
   if (!status.ok()) return status;
-  // Shorter than the bootstrap's deadline: a rank that waits for a missing one still comes to the vote.
+  // Shorter than the bootstrap's deadline: a rank that waits for a missing one still comes to the
+  // vote.
   const std::int64_t test_timeout_ms = config.setup_timeout_ms / 2 + 1;
   communicator.set_timeout(test_timeout_ms, test_timeout_ms);
   status = vote(bootstrap, communicator.self_test(kHostSelfTestRounds), "self-test");
@@ -203,8 +205,8 @@ Result<std::unique_ptr<Communicator>> create_communicator(Bootstrap& bootstrap,
                                                           const CreationOptions& options) {
   if (config.ok()) bootstrap.set_timeout_ms(config.value().setup_timeout_ms);
   Result<PlantedFault> fault = planted_fault_from_environment();
-  Status status = vote(bootstrap, config.ok() ? fault.status() : config.status(),
-                       "read the configuration");
+  Status status =
+      vote(bootstrap, config.ok() ? fault.status() : config.status(), "read the configuration");
   if (!status.ok()) return status;
 
   CommunicatorParts parts;

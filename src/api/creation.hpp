@@ -1,12 +1,12 @@
-// Creation of a communicator: from a bootstrap to a rank that is ready, with a vote of all ranks after
-// every step that can fail.
+// Creation of a communicator: from a bootstrap to a rank that is ready, with a vote of all ranks
+// after every step that can fail.
 #pragma once
+
+#include <vector>
 
 #include "api/communicator.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "lamppost/device/host.hpp"
-
-#include <vector>
 
 namespace lamppost {
 
@@ -23,8 +23,8 @@ struct CreationOptions {
 /// Checks size, magic, version and ranges; fills in defaults. `config` may be null.
 Result<ResolvedConfig> resolve_config(const lpConfig* config);
 
-/// Collective, blocks (config.setup_timeout_ms a step). All ranks succeed, or all fail with the same
-/// error. `config` is this rank's resolve_config(): if that failed, all ranks fail.
+/// Collective, blocks (config.setup_timeout_ms a step). All ranks succeed, or all fail with the
+/// same error. `config` is this rank's resolve_config(): if that failed, all ranks fail.
 Result<std::unique_ptr<Communicator>> create_communicator(Bootstrap& bootstrap,
                                                           Result<ResolvedConfig> config,
                                                           const CreationOptions& options = {});

@@ -1,10 +1,9 @@
 // Streams and graphs of the host backend in the C API.
+#include <fmt/core.h>
 #include <lamppost/lamppost.h>
 
 #include "api/handles.hpp"
 #include "driver/host.hpp"
-
-#include <fmt/core.h>
 
 using lamppost::HostStream;
 using lamppost::report;
@@ -31,7 +30,8 @@ extern "C" {
 lpResult_t lpStreamCreate(lpComm_t comm, lpStream_t* stream) {
   lamppost::Communicator* communicator = lamppost::find_communicator(comm);
   if (communicator == nullptr) return report(lamppost::not_a_communicator(comm));
-  if (stream == nullptr) return report(communicator, Status(LP_ERROR_INVALID_ARGUMENT, "stream is null"));
+  if (stream == nullptr)
+    return report(communicator, Status(LP_ERROR_INVALID_ARGUMENT, "stream is null"));
   if (communicator->backend() != LP_BACKEND_HOST) {
     return report(communicator, Status(LP_ERROR_NOT_SUPPORTED,
                                        "lpStreamCreate is for the host backend; use the vendor's "

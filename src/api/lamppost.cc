@@ -1,15 +1,14 @@
 // The C API: handles in, checked calls through, results out. The work is in communicator.cc.
+#include <fmt/core.h>
 #include <lamppost/lamppost.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "api/arguments.hpp"
 #include "api/creation.hpp"
 #include "api/handles.hpp"
 #include "health/health.hpp"
-
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <cstring>
 
 using lamppost::Communicator;
 using lamppost::find_communicator;
@@ -29,8 +28,8 @@ lpResult_t enqueue(const Result<lamppost::CollectiveCall>& call, lpComm_t comm, 
   Communicator* communicator = find_communicator(comm);
   if (communicator == nullptr) return report(not_a_communicator(comm));
   if (!call.ok()) return report(communicator, call.status());
-  return report(communicator, communicator->enqueue(
-                                  call.value(), reinterpret_cast<std::uintptr_t>(stream)));
+  return report(communicator,
+                communicator->enqueue(call.value(), reinterpret_cast<std::uintptr_t>(stream)));
 }
 
 }  // namespace
@@ -146,8 +145,9 @@ lpResult_t lpCommSetTimeout(lpComm_t comm, int64_t timeout_ms) {
   Communicator* communicator = find_communicator(comm);
   if (communicator == nullptr) return report(not_a_communicator(comm));
   if (timeout_ms < 0 || timeout_ms > lamppost::kMostTimeoutMs) {
-    return report(Status(LP_ERROR_INVALID_ARGUMENT,
-                         fmt::format("timeout_ms is {}: must be 0 to {}", timeout_ms, lamppost::kMostTimeoutMs)));
+    return report(Status(
+        LP_ERROR_INVALID_ARGUMENT,
+        fmt::format("timeout_ms is {}: must be 0 to {}", timeout_ms, lamppost::kMostTimeoutMs)));
   }
   communicator->set_timeout(timeout_ms, timeout_ms);
   return LP_SUCCESS;
@@ -159,11 +159,11 @@ lpResult_t lpCommGetHealth(lpComm_t comm, lpHealth* health) {
   if (health == nullptr) return report(null_argument("health"));
   if (health->magic != LP_HEALTH_MAGIC || health->version != LP_HEALTH_VERSION ||
       health->size != sizeof(lpHealth)) {
-    return report(Status(LP_ERROR_VERSION,
-                         fmt::format("health has magic {:#x}, version {}, size {}; start from "
-                                     "LP_HEALTH_INITIALIZER of version {}",
-                                     health->magic, health->version, health->size,
-                                     LP_HEALTH_VERSION)));
+    return report(
+        Status(LP_ERROR_VERSION,
+               fmt::format("health has magic {:#x}, version {}, size {}; start from "
+                           "LP_HEALTH_INITIALIZER of version {}",
+                           health->magic, health->version, health->size, LP_HEALTH_VERSION)));
   }
   *health = lamppost::read_health(communicator->page());
   return LP_SUCCESS;

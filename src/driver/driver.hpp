@@ -1,14 +1,13 @@
-// Driver: the run-time seam between Lamppost and a backend. Everything that differs between CUDA, HIP
-// and the host at run time is a verb here; nothing above src/driver knows more.
+// Driver: the run-time seam between Lamppost and a backend. Everything that differs between CUDA,
+// HIP and the host at run time is a verb here; nothing above src/driver knows more.
 //
 // Thread safety: every verb, from any thread; verbs on one stream are serialised by the caller, as
 // the C API demands. Verbs are local. "Blocks" is said where a verb may; the others return at once.
 #pragma once
 
-#include <lamppost/status.hpp>
-
 #include <cstddef>
 #include <cstdint>
+#include <lamppost/status.hpp>
 #include <memory>
 #include <string>
 
@@ -26,10 +25,10 @@ struct LaunchSpec {
 /// What a device is and how large a launch may be on it.
 struct DeviceFacts {
   std::string name;
-  std::uint32_t lanes;              // threads of a warp
-  std::uint32_t max_blocks;         // that one communicator may have resident
+  std::uint32_t lanes;       // threads of a warp
+  std::uint32_t max_blocks;  // that one communicator may have resident
   std::uint32_t max_block_threads;
-  std::uint64_t ticks_per_second;   // of device ticks
+  std::uint64_t ticks_per_second;  // of device ticks
 };
 
 /// Shared memory: a mapping of it, and (the owner's) the descriptor that exports it. Unmapped when
@@ -60,16 +59,16 @@ class Driver {
   // Memory that peers can map.
   virtual Result<std::shared_ptr<SharedMapping>> allocate_shared(std::uint64_t bytes,
                                                                  const char* name) = 0;
-  /// A descriptor for memory that this process allocated; borrowed, valid while the mapping lives or
-  /// until close_export().
+  /// A descriptor for memory that this process allocated; borrowed, valid while the mapping lives
+  /// or until close_export().
   virtual Result<int> export_descriptor(SharedMapping& memory) = 0;
   /// Closes the exporting descriptor: nobody can import any more. Peers' mappings stay.
   virtual void close_export(SharedMapping& memory) = 0;
   /// Maps a peer's memory. The descriptor stays the caller's.
   virtual Result<std::shared_ptr<SharedMapping>> import_descriptor(int descriptor,
                                                                    std::uint64_t bytes) = 0;
-  /// Host memory that kernels and other processes can reach (the control page). Its descriptor stays
-  /// open: that is how other processes find it (/proc/PID/fd).
+  /// Host memory that kernels and other processes can reach (the control page). Its descriptor
+  /// stays open: that is how other processes find it (/proc/PID/fd).
   virtual Result<std::shared_ptr<SharedMapping>> allocate_control_page(std::uint64_t bytes,
                                                                        const char* name) = 0;
 

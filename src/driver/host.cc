@@ -1,9 +1,5 @@
 #include "driver/host.hpp"
 
-#include "base/file_descriptor.hpp"
-#include "base/handle_table.hpp"
-#include "base/system_error.hpp"
-
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -13,6 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+
+#include "base/file_descriptor.hpp"
+#include "base/handle_table.hpp"
+#include "base/system_error.hpp"
 
 namespace lamppost {
 namespace {
@@ -54,7 +54,8 @@ Result<std::shared_ptr<SharedMapping>> allocate(std::uint64_t bytes, const char*
   if (!descriptor.is_open()) return system_error("memfd_create", errno);
   // Reserves the memory now: a full tmpfs must be an error here, not a bus error in a kernel.
   const int error = posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
-  if (error != 0) return system_error(fmt::format("allocating {} bytes of shared memory", bytes), error);
+  if (error != 0)
+    return system_error(fmt::format("allocating {} bytes of shared memory", bytes), error);
   const int fd = descriptor.get();
   return MemfdMapping::map(std::move(descriptor), fd, bytes);
 }
@@ -121,9 +122,7 @@ class HostDriver final : public Driver {
     stream.release();
     return handle;
   }
-  Status destroy_stream(StreamHandle stream) override {
-    return destroy_host_stream(stream);
-  }
+  Status destroy_stream(StreamHandle stream) override { return destroy_host_stream(stream); }
   Status synchronize_stream(StreamHandle stream) override {
     HostStream* found = find_host_stream(stream);
     if (found == nullptr) return not_a_host_stream(stream);
@@ -173,9 +172,9 @@ class HostDriver final : public Driver {
 HostStream* find_host_stream(StreamHandle stream) { return streams().find(stream); }
 
 Status not_a_host_stream(StreamHandle stream) {
-  return Status(LP_ERROR_INVALID_HANDLE,
-                fmt::format("stream is {:#x}: not a live host stream (null, destroyed or foreign)",
-                            stream));
+  return Status(
+      LP_ERROR_INVALID_HANDLE,
+      fmt::format("stream is {:#x}: not a live host stream (null, destroyed or foreign)", stream));
 }
 
 Status destroy_host_stream(StreamHandle stream) {

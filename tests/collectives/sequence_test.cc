@@ -1,12 +1,12 @@
-// Sequences of calls: sizes that grow and shrink, types that alternate, eager, captured and mixed, one
-// rank late. The protocol's state (three generations, extents, headers) is what is under test; each
-// result is compared bit for bit.
-#include "support/collective_cases.hpp"
-#include "support/sleep.hpp"
-
+// Sequences of calls: sizes that grow and shrink, types that alternate, eager, captured and mixed,
+// one rank late. The protocol's state (three generations, extents, headers) is what is under test;
+// each result is compared bit for bit.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+
+#include "support/collective_cases.hpp"
+#include "support/sleep.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -37,8 +37,8 @@ INSTANTIATE_TEST_SUITE_P(HostTargets, Sequence, testing::ValuesIn(sequence_cases
                                   std::to_string(info.param.world);
                          });
 
-/// How much of the full sequence a build runs: all of it takes minutes on two cores, and says no more
-/// of the protocol than its short form.
+/// How much of the full sequence a build runs: all of it takes minutes on two cores, and says no
+/// more of the protocol than its short form.
 struct Extent {
   int random_calls;
   std::uint64_t most_tokens;
@@ -56,8 +56,9 @@ Extent extent_of(const HostVariant& variant, std::uint64_t hidden, int world) {
   if (std::getenv("LAMPPOST_TEST_ALL") != nullptr) return {200, 2048};
   if (kHasSanitizer) return hidden > 64 ? Extent{0, 1} : Extent{6, 6};
   const auto share = static_cast<std::uint64_t>(world) / 2;
-  if (hidden > 64) return {20, 64 / share};
-  return variant.kernels == host_kernels ? Extent{200, 2048 / share / share} : Extent{30, 512 / share};
+  if (hidden > 64) return {variant.kernels == host_kernels ? 20 : 8, 64 / share};
+  return variant.kernels == host_kernels ? Extent{200, 2048 / share / share}
+                                         : Extent{30, 512 / share};
 }
 
 /// The token counts that found a public library's stale extents, then random ones.
@@ -74,8 +75,8 @@ std::unique_ptr<TestCall> make_call(int world, std::uint64_t tokens, std::uint64
                                     Random& random) {
   constexpr lpDataType_t kTypes[] = {LP_BFLOAT16, LP_FLOAT32};
   if (random() % 3 == 0) {
-    return make_plain_call(
-        world, {tokens * hidden, kTypes[random() % 2], random() % 2 == 0, 0}, random);
+    return make_plain_call(world, {tokens * hidden, kTypes[random() % 2], random() % 2 == 0, 0},
+                           random);
   }
   FusedCase c;
   c.tokens = tokens;
@@ -99,7 +100,8 @@ void run_batch(RankGroup& group, std::vector<lpStream_t>& streams,
       EXPECT_EQ(lpStreamBeginCapture(stream), LP_SUCCESS);
     }
     for (auto& call : calls) {
-      EXPECT_EQ(call->enqueue(group[rank], rank, stream), LP_SUCCESS) << lpGetLastError(group[rank]);
+      EXPECT_EQ(call->enqueue(group[rank], rank, stream), LP_SUCCESS)
+          << lpGetLastError(group[rank]);
     }
     if (mode == Mode::kGraph) {
       EXPECT_EQ(lpStreamEndCapture(stream, &graph), LP_SUCCESS);
@@ -128,7 +130,8 @@ TEST_P(Sequence, ShuffledSizesTypesAndModes) {
         calls.push_back(make_call(world, tokens[next], hidden, random));
       }
       const Mode mode = random() % 2 == 0 ? Mode::kEager : Mode::kGraph;
-      run_batch(group, streams, calls, mode, static_cast<int>(random() % static_cast<std::uint64_t>(world)));
+      run_batch(group, streams, calls, mode,
+                static_cast<int>(random() % static_cast<std::uint64_t>(world)));
       if (HasFailure()) break;
     }
   }
@@ -181,11 +184,13 @@ TEST_P(Sequence, StreamsByTurnsStayOrdered) {
     }
   }
   std::vector<std::unique_ptr<TestCall>> calls;
-  for (int i = 0; i < (kHasSanitizer ? 9 : 24); ++i) calls.push_back(make_call(world, random() % 6, 64, random));
+  for (int i = 0; i < (kHasSanitizer ? 9 : 24); ++i)
+    calls.push_back(make_call(world, random() % 6, 64, random));
   RankGroup::for_each_rank(world, [&](int rank) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       // Ranks take different streams; only the order of calls is common.
-      lpStream_t stream = streams[static_cast<std::size_t>(rank)][(i * static_cast<std::size_t>(rank + 1)) % 3];
+      lpStream_t stream =
+          streams[static_cast<std::size_t>(rank)][(i * static_cast<std::size_t>(rank + 1)) % 3];
       EXPECT_EQ(calls[i]->enqueue(group[rank], rank, stream), LP_SUCCESS);
     }
     for (lpStream_t stream : streams[static_cast<std::size_t>(rank)]) {

@@ -1,16 +1,16 @@
-// The host target itself: barriers, lane operations with 32 and 64 lanes, the summation tree, and that
-// divergence and stack overflow stop the process with a message. Test kernels are launched by the
-// scheduler directly.
-#include "fibers/scheduler.hpp"
-#include "lamppost/device/generic.hpp"
-#include "lamppost/device/host.hpp"
-#include "support/sanitizer.hpp"
-
+// The host target itself: barriers, lane operations with 32 and 64 lanes, the summation tree, and
+// that divergence and stack overflow stop the process with a message. Test kernels are launched by
+// the scheduler directly.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <random>
 #include <vector>
+
+#include "fibers/scheduler.hpp"
+#include "lamppost/device/generic.hpp"
+#include "lamppost/device/host.hpp"
+#include "support/sanitizer.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -30,7 +30,8 @@ HostKernel host_kernel(const char* name) {
   return {name, entry<T, Args, kernel>, nullptr, T::kLanes, sizeof(Args), sizeof(Shared)};
 }
 
-// ---- Barrier: each round reads what the neighbour wrote in the round before --------------------------
+// ---- Barrier: each round reads what the neighbour wrote in the round before
+// --------------------------
 
 struct RotateArgs {
   std::uint32_t* words;  // [grid][2][block]
@@ -71,7 +72,8 @@ TEST(HostTargetBarrier, OrdersRounds) {
   check_rotate<HostTarget<64>>();
 }
 
-// ---- Lane operations -------------------------------------------------------------------------------
+// ---- Lane operations
+// -------------------------------------------------------------------------------
 
 struct LaneArgs {
   std::uint32_t* out;
@@ -103,7 +105,8 @@ TEST(HostTargetLanes, XorReachesEveryLane) {
   check_lanes<HostTarget<64>>();
 }
 
-// ---- The norm's tree ---------------------------------------------------------------------------------
+// ---- The norm's tree
+// ---------------------------------------------------------------------------------
 
 struct TreeArgs {
   const float* leaves;
@@ -137,8 +140,7 @@ template <class T>
 void check_tree(std::uint32_t threads, const std::vector<float>& leaves) {
   fibers::FiberScheduler scheduler(3);
   std::vector<float> sums(threads);
-  const auto kernel =
-      host_kernel<T, TreeArgs, tree_sum<T>, device::LeafGroups>("tree_sum");
+  const auto kernel = host_kernel<T, TreeArgs, tree_sum<T>, device::LeafGroups>("tree_sum");
   const TreeArgs args{leaves.data(), static_cast<std::uint32_t>(leaves.size()), sums.data()};
   scheduler.run(kernel, 1, threads, &args);
   for (float sum : sums) {
@@ -162,7 +164,8 @@ TEST(NormTree, IsTheSameForEveryBlockShapeAndLaneCount) {
   }
 }
 
-// ---- Divergence --------------------------------------------------------------------------------------
+// ---- Divergence
+// --------------------------------------------------------------------------------------
 
 struct NoArgs {
   std::uint32_t unused;
@@ -193,7 +196,8 @@ void run_alone() {
 
 TEST(HostTargetDeathTest, DivergenceStopsWithAMessage) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_DEATH(run_alone<skip_barrier>(), "kernel diverging, block 0, thread [0-9]+: left the kernel");
+  EXPECT_DEATH(run_alone<skip_barrier>(),
+               "kernel diverging, block 0, thread [0-9]+: left the kernel");
   EXPECT_DEATH(run_alone<skip_lane_operation>(), "left the kernel while other lanes wait");
   EXPECT_DEATH(run_alone<mix_lane_operation_and_barrier>(), "lane operation");
 }

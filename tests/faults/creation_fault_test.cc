@@ -1,12 +1,12 @@
-// Creation fails on one rank at one step: every rank gets the same error, which names rank and step,
-// and nothing is left behind. And: ranks that disagree on their configuration.
+// Creation fails on one rank at one step: every rank gets the same error, which names rank and
+// step, and nothing is left behind. And: ranks that disagree on their configuration.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
 #include "bootstrap/thread_bootstrap.hpp"
 #include "support/environment_guard.hpp"
 #include "support/rank_group.hpp"
 #include "support/resource_count.hpp"
-
-#include <fmt/core.h>
-#include <gtest/gtest.h>
 
 namespace lamppost::test {
 namespace {

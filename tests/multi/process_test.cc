@@ -1,5 +1,11 @@
-// Ranks as processes over the Unix-socket bootstrap and passed descriptors: right results, a rank that
-// never calls seen from outside, a killed rank, a stopped rank.
+// Ranks as processes over the Unix-socket bootstrap and passed descriptors: right results, a rank
+// that never calls seen from outside, a killed rank, a stopped rank.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <csignal>
+
 #include "api/creation.hpp"
 #include "api/handles.hpp"
 #include "bootstrap/socket_bootstrap.hpp"
@@ -7,12 +13,6 @@
 #include "support/collective_cases.hpp"
 #include "support/fork_launcher.hpp"
 #include "support/sleep.hpp"
-
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-
-#include <atomic>
-#include <csignal>
 
 namespace lamppost::test {
 namespace {
@@ -70,8 +70,8 @@ struct Progress {
   std::atomic<int> go;
 };
 Progress* shared_progress() {
-  void* memory = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return new (memory) Progress{};
 }
 void wait_for_all(const Progress& progress) {
@@ -86,7 +86,8 @@ TEST(Processes, ReduceRight) {
     lpComm_t comm = join(address, rank, 30'000);
     if (comm == nullptr) return 1;
     for (int call = 0; call < 50; ++call) {
-      std::vector<float> data = input_of(rank, static_cast<std::size_t>(1 + 977 * (call % 7)), call);
+      std::vector<float> data =
+          input_of(rank, static_cast<std::size_t>(1 + 977 * (call % 7)), call);
       if (all_reduce(comm, data) != LP_SUCCESS || !is_right(data, call)) return 2;
     }
     return lpCommDestroy(comm) == LP_SUCCESS ? 0 : 3;
@@ -109,9 +110,11 @@ TEST(Processes, ARankThatNeverCallsIsSeenFromOutside) {
     const lpResult_t error = all_reduce(comm, data);
     lpHealth health = LP_HEALTH_INITIALIZER;
     lpCommGetHealth(comm, &health);
-    const bool is_named = health.waited_for == 2 && health.waited_ms > 2250 && health.waited_ms < 2750;
+    const bool is_named =
+        health.waited_for == 2 && health.waited_ms > 2250 && health.waited_ms < 2750;
     const bool is_failure = error == LP_ERROR_TIMEOUT || error == LP_ERROR_ABORTED;
-    return is_named && is_failure && data[0] != data[0] && lpCommDestroy(comm) == LP_SUCCESS ? 0 : 2;
+    return is_named && is_failure && data[0] != data[0] && lpCommDestroy(comm) == LP_SUCCESS ? 0
+                                                                                             : 2;
   });
   wait_for_all(*progress);
   sleep_ms(1'500);

@@ -1,16 +1,17 @@
-// RankGroup: all ranks of one communicator in this process, each with a thread to call from when a test
-// needs them to act at once. Built through the same creation code as lpCommInitAll, with a host target
-// and launch limits of the test's choice. Destroys on exit and checks that it succeeded.
+// RankGroup: all ranks of one communicator in this process, each with a thread to call from when a
+// test needs them to act at once. Built through the same creation code as lpCommInitAll, with a
+// host target and launch limits of the test's choice. Destroys on exit and checks that it
+// succeeded.
 #pragma once
 
 #include <lamppost/lamppost.h>
 
+#include <functional>
+#include <vector>
+
 #include "api/creation.hpp"
 #include "support/host_variants.hpp"
 #include "support/sanitizer.hpp"
-
-#include <functional>
-#include <vector>
 
 namespace lamppost::test {
 

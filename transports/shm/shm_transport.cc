@@ -1,15 +1,15 @@
 #include "transports/shm/shm_transport.hpp"
 
+#include <algorithm>
+
 #include "base/process_identity.hpp"
 #include "transports/descriptor_exchange.hpp"
-
-#include <algorithm>
 
 namespace lamppost {
 namespace {
 
-/// What a rank tells the others of its workspace. `mapping` is an address in the rank's own process:
-/// ranks of that process copy the shared_ptr there, between two votes.
+/// What a rank tells the others of its workspace. `mapping` is an address in the rank's own
+/// process: ranks of that process copy the shared_ptr there, between two votes.
 struct Offer {
   ProcessIdentity process;
   std::uint64_t bytes;

@@ -1,6 +1,5 @@
 #include "tools/bench/report.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/utsname.h>
@@ -17,6 +16,16 @@
 
 namespace lamppost::bench {
 namespace {
+
+/// ISO 8601, to the second.
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[32] = {};
+  if (gmtime_r(&now, &utc) != nullptr)
+    std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
 
 RankPlace this_place() {
   RankPlace place;
@@ -117,7 +126,7 @@ RunFacts gather_facts(World& world, const Communicator& communicator, const Opti
   facts.backend = backend.ok() ? backend_name(backend.value()) : "unknown";
   facts.placement = placement;
   facts.places = world.gather(this_place());
-  facts.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  facts.started_at = utc_now();
   facts.cpu_model = cpu_model();
   facts.kernel = kernel();
   const long pages = sysconf(_SC_PHYS_PAGES);
