@@ -11,7 +11,7 @@ struct PeerTable {
   std::uint32_t rank;
   std::uint32_t rank_count;
 
-  std::byte* own() const { return workspace[rank]; }
+  constexpr std::byte* own() const { return workspace[rank]; }
 };
 
 /// `offset` (from Layout) in a workspace, as a V.

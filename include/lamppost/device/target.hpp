@@ -64,7 +64,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifdef __CUDACC__
+#define LAMPPOST_DEVICE __device__ __forceinline__
+#else
 #define LAMPPOST_DEVICE inline
+#endif
 
 namespace lamppost::device {
 
