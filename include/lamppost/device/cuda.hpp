@@ -23,7 +23,9 @@ class CudaTarget {
   __device__ std::uint32_t block_rank() const { return blockIdx.x; }
   __device__ std::uint32_t grid_blocks() const { return gridDim.x; }
   __device__ std::uint32_t lane_rank() const { return threadIdx.x % kLanes; }
-  /// %gridid, its low half: the driver numbers grids as it launches them, replays of a graph too.
+  /// %gridid, its low half. Seen on H200 (driver API 13): eager launches and the nodes of an
+  /// instantiated graph have numbers of their own; replays of one instance repeat theirs, but CUDA
+  /// never runs two of those at once.
   __device__ std::uint32_t launch_number() const {
     std::uint64_t number;
     asm volatile("mov.u64 %0, %%gridid;" : "=l"(number));

@@ -34,7 +34,7 @@ inline constexpr std::uint64_t kPageBytes = 4096;
 inline constexpr std::uint32_t kSequenceMask = 0x3fffffffu;
 
 /// a - b for sequences that are less than 2^29 apart.
-LAMPPOST_DEVICE std::int32_t sequence_distance(std::uint32_t a, std::uint32_t b) {
+constexpr std::int32_t sequence_distance(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>((a - b) << 2) >> 2;
 }
 
