@@ -1,0 +1,89 @@
+#include "driver/cuda_api.hpp"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+namespace lamppost {
+namespace {
+
+constexpr int kOldestDriver = 12000;  // cuLaunchKernelEx with all attributes used here
+
+Status not_usable(std::string reason) { return Status(LP_ERROR_NOT_SUPPORTED, std::move(reason)); }
+
+Status find_symbols(void* library, CudaApi& api) {
+  struct Symbol {
+    const char* name;
+    void** pointer;
+  };
+#define LAMPPOST_CUDA_TEXT(name) #name
+#define LAMPPOST_CUDA_FIND(name) Symbol{LAMPPOST_CUDA_TEXT(name), reinterpret_cast<void**>(&api.name)},
+  const Symbol symbols[] = {LAMPPOST_CUDA_SYMBOLS(LAMPPOST_CUDA_FIND)};
+#undef LAMPPOST_CUDA_FIND
+#undef LAMPPOST_CUDA_TEXT
+  for (const Symbol& symbol : symbols) {
+    *symbol.pointer = dlsym(library, symbol.name);
+    if (*symbol.pointer == nullptr) {
+      return not_usable(fmt::format("libcuda.so.1 has no {}: the driver is too old", symbol.name));
+    }
+  }
+  return {};
+}
+
+Result<const CudaApi*> load() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // stays open
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    return not_usable(fmt::format("no CUDA driver: {}", reason != nullptr ? reason : "unknown"));
+  }
+  static CudaApi api;
+  Status status = find_symbols(library, api);
+  if (!status.ok()) return status;
+  CUresult result = api.cuInit(0);
+  if (result != CUDA_SUCCESS) {
+    return not_usable(cuda_status(api, result, "cuInit", "start the CUDA driver").message());
+  }
+  int version = 0;
+  result = api.cuDriverGetVersion(&version);
+  if (result == CUDA_SUCCESS && version < kOldestDriver) {
+    return not_usable(fmt::format("the CUDA driver supports CUDA {}.{}; 12.0 or later is needed",
+                                  version / 1000, version % 1000 / 10));
+  }
+  int count = 0;
+  result = api.cuDeviceGetCount(&count);
+  if (result != CUDA_SUCCESS || count == 0) return not_usable("the CUDA driver sees no device");
+  return &api;
+}
+
+}  // namespace
+
+Result<const CudaApi*> load_cuda_api() {
+  static const Result<const CudaApi*> loaded = load();
+  return loaded;
+}
+
+Status cuda_status(const CudaApi& api, CUresult result, const char* call, const char* purpose) {
+  if (result == CUDA_SUCCESS) return {};
+  const char* name = nullptr;
+  const char* sentence = nullptr;
+  if (api.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown error";
+  if (api.cuGetErrorString(result, &sentence) != CUDA_SUCCESS) sentence = nullptr;
+  const lpResult_t code =
+      result == CUDA_ERROR_OUT_OF_MEMORY ? LP_ERROR_OUT_OF_MEMORY : LP_ERROR_DRIVER;
+  return Status(code, fmt::format("{}{}{} failed: {} ({}): {}", purpose,
+                                  *purpose != '\0' ? ": " : "", call, name,
+                                  static_cast<int>(result), sentence != nullptr ? sentence : "?"));
+}
+
+CudaContextScope::CudaContextScope(const CudaApi& api, CUcontext context) : api_(api) {
+  status_ = cuda_status(api_, api_.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+  if (status_.ok()) (void)api_.cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+CudaContextScope::~CudaContextScope() {
+  if (!status_.ok()) return;
+  (void)api_.cuThreadExchangeStreamCaptureMode(&mode_);
+  CUcontext popped = nullptr;
+  (void)api_.cuCtxPopCurrent(&popped);
+}
+
+}  // namespace lamppost

@@ -1,0 +1,68 @@
+// The CUDA Driver API, found at run time: libcuda.so.1 is opened once, and every symbol that Lamppost
+// uses is a pointer in CudaApi. cuda.h is needed to compile; nothing is linked.
+//
+// To use another function: one line in LAMPPOST_CUDA_SYMBOLS. cuda.h defines some names as macros
+// for their current version (cuMemAlloc is cuMemAlloc_v2); the list follows it.
+#pragma once
+
+#include <cuda.h>
+#include <lamppost/status.hpp>
+
+namespace lamppost {
+
+// clang-format off
+#define LAMPPOST_CUDA_SYMBOLS(X)                                                                   \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString)                            \
+  X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid)                         \
+  X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) X(cuDeviceCanAccessPeer)                          \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxGetState)                                        \
+  X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice)   \
+  X(cuThreadExchangeStreamCaptureMode)                                                             \
+  X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve)           \
+  X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                                  \
+  X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle)                                \
+  X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer)                         \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                             \
+  X(cuMemsetD8Async) X(cuMemsetD32Async)                                                           \
+  X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)               \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx)                               \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery)                     \
+  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+  X(cuEventCreate) X(cuEventRecord) X(cuEventDestroy)                                              \
+  X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
+// clang-format on
+
+struct CudaApi {
+#define LAMPPOST_CUDA_MEMBER(name) decltype(&::name) name;
+  LAMPPOST_CUDA_SYMBOLS(LAMPPOST_CUDA_MEMBER)
+#undef LAMPPOST_CUDA_MEMBER
+};
+
+/// The driver, loaded and initialised (cuInit) by the first call; later calls return the same. Any
+/// thread; blocks while the driver starts. NOT_SUPPORTED with the reason: no libcuda.so.1, a driver
+/// that is too old, or no device.
+Result<const CudaApi*> load_cuda_api();
+
+/// The status of a driver call: ok for CUDA_SUCCESS, else DRIVER (OUT_OF_MEMORY for
+/// CUDA_ERROR_OUT_OF_MEMORY) with the call's name, what it was for (may be empty), and the error's
+/// name and sentence.
+Status cuda_status(const CudaApi& api, CUresult result, const char* call, const char* purpose = "");
+
+/// Makes a context current on this thread and restores the caller's on exit. Calls that a stream
+/// capture of another thread forbids are allowed meanwhile: they do not touch that stream.
+class CudaContextScope {
+ public:
+  CudaContextScope(const CudaApi& api, CUcontext context);
+  ~CudaContextScope();
+  CudaContextScope(const CudaContextScope&) = delete;
+  CudaContextScope& operator=(const CudaContextScope&) = delete;
+  /// Not ok: the context could not be made current, and nothing may be called.
+  const Status& status() const { return status_; }
+
+ private:
+  const CudaApi& api_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  Status status_;
+};
+
+}  // namespace lamppost
