@@ -27,8 +27,11 @@ void park(CommunicatorParts parts) {
 
 Communicator::Communicator(CommunicatorParts parts)
     : parts_(std::move(parts)),
-      launcher_(*parts_.driver, parts_.facts, parts_.workspace.peers.table, &page(), parts_.fault) {
-}
+      launcher_(*parts_.driver, parts_.facts, parts_.workspace.peers.table,
+                reinterpret_cast<ControlPage*>(parts_.control_page->device_address()),
+                parts_.fault),
+      null_stream_(parts_.driver->default_stream() != 0 ? parts_.driver->default_stream()
+                                                        : parts_.own_stream) {}
 
 ControlPage& Communicator::page() const {
   return *reinterpret_cast<ControlPage*>(parts_.control_page->address());
@@ -42,7 +45,7 @@ Status Communicator::sticky_error() const {
 
 Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
   if (async_error(page()) != LP_SUCCESS) return sticky_error();
-  if (stream == 0) stream = parts_.own_stream;
+  if (stream == 0) stream = null_stream_;
   Result<Choice> choice = select(call, parts_.facts);
   if (!choice.ok()) return choice.status();
   if (stream != last_stream_ || last_was_captured_) {

@@ -48,11 +48,12 @@ class Communicator {
   int rank_count() const { return static_cast<int>(parts_.facts.rank_count); }
   lpBackend_t backend() const { return parts_.driver->backend(); }
   Driver& driver() { return *parts_.driver; }
-  StreamHandle own_stream() const { return parts_.own_stream; }
+  /// What a null stream means here: the vendor's default stream, or the communicator's own (host).
+  StreamHandle null_stream() const { return null_stream_; }
   const Workspace& workspace() const { return parts_.workspace; }
   device::ControlPage& page() const;
 
-  /// Enqueues a checked call. 0 as stream: the communicator's own (host).
+  /// Enqueues a checked call. 0 as stream: null_stream().
   Status enqueue(const CollectiveCall& call, StreamHandle stream);
   /// Runs the self-test; blocks. For creation only.
   Status self_test(std::uint32_t rounds);
@@ -69,6 +70,7 @@ class Communicator {
 
   CommunicatorParts parts_;
   Launcher launcher_;
+  StreamHandle null_stream_;  // what a call without a stream runs on
   StreamHandle last_stream_ = 0;
   bool last_was_captured_ = false;
   StreamHandle last_eager_stream_ = 0;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "api/creation.hpp"
+#include "api/backend.hpp"
 #include "base/raw_enum.hpp"
 #include "lamppost/device/layout.hpp"
 
@@ -85,8 +85,7 @@ Result<ResolvedConfig> resolve_config(const lpConfig* given) {
   if (!status.ok()) return status;
 
   ResolvedConfig resolved{};
-  // The host backend is the only one in this build, so AUTO means it.
-  resolved.backend = config.backend == LP_BACKEND_AUTO ? LP_BACKEND_HOST : config.backend;
+  resolved.backend = config.backend == LP_BACKEND_AUTO ? automatic_backend() : config.backend;
   resolved.device = config.device;
   resolved.timeout_ms = config.timeout_ms < 0 ? kTimeoutMs : config.timeout_ms;
   resolved.first_call_timeout_ms = config.first_call_timeout_ms >= 0 ? config.first_call_timeout_ms

@@ -32,6 +32,7 @@ Result<std::unique_ptr<Communicator>> create_communicator(Bootstrap& bootstrap,
 /// All ranks of one communicator in this process, as lpCommInitAll makes them.
 Result<std::vector<std::unique_ptr<Communicator>>> create_all(int rank_count,
                                                               const lpConfig* config,
+                                                              const int* devices = nullptr,
                                                               const CreationOptions& options = {});
 
 }  // namespace lamppost

@@ -15,7 +15,7 @@ namespace lamppost {
   X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString)                            \
   X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid)                         \
   X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) X(cuDeviceCanAccessPeer)                          \
-  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxGetState)                                        \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxGetState)           \
   X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice)   \
   X(cuThreadExchangeStreamCaptureMode)                                                             \
   X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve)           \
@@ -48,11 +48,16 @@ Result<const CudaApi*> load_cuda_api();
 /// name and sentence.
 Status cuda_status(const CudaApi& api, CUresult result, const char* call, const char* purpose = "");
 
-/// Makes a context current on this thread and restores the caller's on exit. Calls that a stream
-/// capture of another thread forbids are allowed meanwhile: they do not touch that stream.
+/// Makes a context current on this thread and restores the caller's on exit. Nothing is called where
+/// it is current already, as it is in a framework's threads.
 class CudaContextScope {
  public:
-  CudaContextScope(const CudaApi& api, CUcontext context);
+  enum class Use {
+    kCall,   // the path of a call: only what is legal while a stream is captured
+    kSetUp,  // allows calls that another thread's capture forbids: they do not touch its stream
+  };
+
+  CudaContextScope(const CudaApi& api, CUcontext context, Use use);
   ~CudaContextScope();
   CudaContextScope(const CudaContextScope&) = delete;
   CudaContextScope& operator=(const CudaContextScope&) = delete;
@@ -61,6 +66,8 @@ class CudaContextScope {
 
  private:
   const CudaApi& api_;
+  bool is_pushed_ = false;
+  bool is_relaxed_ = false;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
   Status status_;
 };

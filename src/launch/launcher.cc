@@ -120,7 +120,8 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
   const LaunchSpec spec{
       choice.kernel,
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part.rows, 1, facts_.max_blocks)),
-      block_threads_for(part.row_elements, facts_.max_block_threads), &args, sizeof(args)};
+      block_threads_for(part.row_elements, facts_.max_block_threads), &args, sizeof(args), 1,
+      facts_.early_launch};
   args.call = call_args();
   // Fragments lie one after the other; only the last row of a plain call is short.
   const std::uint64_t full_rows = part.rows == 0 ? 0 : part.rows - 1;

@@ -20,7 +20,7 @@ RankGroup::RankGroup(int rank_count, const GroupOptions& options) {
   creation.host_kernels = options.variant.kernels();
   creation.max_blocks = options.max_blocks;
   creation.max_block_threads = options.max_block_threads;
-  auto created = create_all(rank_count, &config, creation);
+  auto created = create_all(rank_count, &config, nullptr, creation);
   if (!created.ok()) {
     ADD_FAILURE() << "creation failed: " << created.status().message();
     return;

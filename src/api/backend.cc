@@ -1,0 +1,63 @@
+#include "api/backend.hpp"
+
+#include <fmt/core.h>
+
+#include <lamppost/types.hpp>
+
+#include "collectives/entry_host.hpp"
+#include "collectives/kernel_table.hpp"
+#include "driver/host.hpp"
+#include "fibers/scheduler.hpp"
+
+#ifdef LAMPPOST_HAVE_CUDA
+#include "collectives/entry_cuda_image.hpp"
+#include "driver/cuda.hpp"
+#include "driver/cuda_device.hpp"
+#endif
+
+namespace lamppost {
+namespace {
+
+Result<std::unique_ptr<Driver>> make_host(const CreationOptions& options) {
+  const Result<std::optional<std::uint64_t>> seed = integer_from_environment("LAMPPOST_HOST_SEED");
+  if (!seed.ok()) return seed.status();
+  if (seed.value()) fibers::set_host_seed(*seed.value());
+  const device::HostKernel* kernels =
+      options.host_kernels != nullptr ? options.host_kernels : host_kernels();
+  return make_host_driver(kernels, kKernelCount);
+}
+
+}  // namespace
+
+#ifdef LAMPPOST_HAVE_CUDA
+
+lpBackend_t automatic_backend() {
+  return cuda_device_count().ok() ? LP_BACKEND_CUDA : LP_BACKEND_HOST;
+}
+
+Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
+                                            const CreationOptions& options) {
+  if (config.backend == LP_BACKEND_HOST) return make_host(options);
+  if (config.backend == LP_BACKEND_CUDA) {
+    const EmbeddedKernels kernels = cuda_kernels();
+    return make_cuda_driver(config.device,
+                            {kernels.image, kernels.symbols, kKernelCount, kernels.chips});
+  }
+  return Status(LP_ERROR_NOT_SUPPORTED,
+                fmt::format("this build has no {} backend", backend_name(config.backend)));
+}
+
+#else
+
+lpBackend_t automatic_backend() { return LP_BACKEND_HOST; }
+
+Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
+                                            const CreationOptions& options) {
+  if (config.backend == LP_BACKEND_HOST) return make_host(options);
+  return Status(LP_ERROR_NOT_SUPPORTED,
+                fmt::format("this build has no {} backend", backend_name(config.backend)));
+}
+
+#endif
+
+}  // namespace lamppost

@@ -1,0 +1,290 @@
+#include "driver/cuda.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "driver/cuda_memory.hpp"
+#include "driver/memfd_mapping.hpp"
+
+namespace lamppost {
+namespace {
+
+using Use = CudaContextScope::Use;
+using SharedResult = Result<std::shared_ptr<SharedMapping>>;
+
+CUstream stream_of(StreamHandle handle) { return reinterpret_cast<CUstream>(handle); }
+
+/// What the driver says about a stream that its owner has destroyed.
+bool is_gone(CUresult result) {
+  return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/// Host memory that the device has been told of.
+class CudaControlPage final : public SharedMapping {
+ public:
+  static SharedResult allocate(std::shared_ptr<CudaDevice> device, std::uint64_t bytes,
+                               const char* name) {
+    Result<std::shared_ptr<MemfdMapping>> memory = MemfdMapping::allocate(bytes, name);
+    if (!memory.ok()) return memory.status();
+    const CudaApi& api = device->api();
+    const CudaContextScope scope(api, device->context(), Use::kSetUp);
+    if (!scope.status().ok()) return scope.status();
+    auto page = std::make_shared<CudaControlPage>(std::move(device), memory.take());
+    Status status = page->register_memory();
+    if (!status.ok()) return status;
+    return std::shared_ptr<SharedMapping>(std::move(page));
+  }
+  CudaControlPage(std::shared_ptr<CudaDevice> device, std::shared_ptr<MemfdMapping> memory)
+      : device_(std::move(device)), memory_(std::move(memory)) {
+    address_ = memory_->address();
+    bytes_ = memory_->bytes();
+  }
+  ~CudaControlPage() override {
+    if (!is_registered_) return;
+    const CudaContextScope scope(device_->api(), device_->context(), Use::kSetUp);
+    if (scope.status().ok()) (void)device_->api().cuMemHostUnregister(address_);
+  }
+
+ private:
+  Status register_memory() {
+    const CudaApi& api = device_->api();
+    Status status = cuda_status(
+        api, api.cuMemHostRegister(address_, bytes_, CU_MEMHOSTREGISTER_DEVICEMAP),
+        "cuMemHostRegister", "make the control page visible to the device");
+    if (!status.ok()) return status;
+    is_registered_ = true;
+    CUdeviceptr address = 0;
+    status = cuda_status(api, api.cuMemHostGetDevicePointer(&address, address_, 0),
+                         "cuMemHostGetDevicePointer");
+    device_address_ = reinterpret_cast<std::byte*>(address);
+    return status;
+  }
+
+  std::shared_ptr<CudaDevice> device_;
+  std::shared_ptr<MemfdMapping> memory_;
+  bool is_registered_ = false;
+};
+
+SharedResult as_shared(Result<std::shared_ptr<CudaMapping>> mapping) {
+  if (!mapping.ok()) return mapping.status();
+  return std::shared_ptr<SharedMapping>(mapping.take());
+}
+
+class CudaDriver final : public Driver {
+ public:
+  explicit CudaDriver(std::shared_ptr<CudaDevice> device)
+      : device_(std::move(device)), api_(device_->api()) {}
+  ~CudaDriver() override {
+    if (event_ == nullptr) return;
+    const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+    if (scope.status().ok()) (void)api_.cuEventDestroy(event_);
+  }
+
+  lpBackend_t backend() const override { return LP_BACKEND_CUDA; }
+  DeviceFacts device_facts() const override { return device_->facts(); }
+
+  SharedResult allocate_shared(std::uint64_t bytes, const char*) override {
+    return as_shared(CudaMapping::allocate(device_, bytes));
+  }
+  Result<int> export_descriptor(SharedMapping& memory) override {
+    return static_cast<CudaMapping&>(memory).export_descriptor();
+  }
+  void close_export(SharedMapping& memory) override {
+    static_cast<CudaMapping&>(memory).close_export();
+  }
+  SharedResult import_descriptor(int descriptor, std::uint64_t bytes) override {
+    return as_shared(CudaMapping::import(device_, descriptor, bytes));
+  }
+  Status reach(SharedMapping& memory) override {
+    return static_cast<CudaMapping&>(memory).reach_from(*device_);
+  }
+  SharedResult allocate_control_page(std::uint64_t bytes, const char* name) override {
+    return CudaControlPage::allocate(device_, bytes, name);
+  }
+
+  Status fill_words(void* address, std::uint32_t word, std::uint64_t word_count) override {
+    return device_->fill_words(address, word, word_count);
+  }
+  Status write(void* target, const void* source, std::uint64_t bytes) override {
+    return device_->write(target, source, bytes);
+  }
+  Status read(void* target, const void* source, std::uint64_t bytes) override {
+    return device_->read(target, source, bytes);
+  }
+  Status synchronize_device() override {
+    return {};  // fills and writes have waited for themselves
+  }
+
+  StreamHandle default_stream() const override {
+    return reinterpret_cast<StreamHandle>(CU_STREAM_LEGACY);
+  }
+  Result<StreamHandle> create_stream() override;
+  Status destroy_stream(StreamHandle stream) override;
+  Status synchronize_stream(StreamHandle stream) override;
+  Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) override;
+  Result<CaptureState> capture_state(StreamHandle stream) override;
+  Status order_after(StreamHandle later, StreamHandle earlier) override;
+  Status launch(StreamHandle stream, const LaunchSpec& spec) override;
+
+ private:
+  Result<CaptureState> capture_state_here(StreamHandle stream);
+
+  std::shared_ptr<CudaDevice> device_;
+  const CudaApi& api_;
+  CUevent event_ = nullptr;  // of order_after
+};
+
+Result<StreamHandle> CudaDriver::create_stream() {
+  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+  if (!scope.status().ok()) return scope.status();
+  CUstream stream = nullptr;
+  Status status = cuda_status(api_, api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING),
+                              "cuStreamCreate");
+  if (!status.ok()) return status;
+  return reinterpret_cast<StreamHandle>(stream);
+}
+
+Status CudaDriver::destroy_stream(StreamHandle stream) {
+  Status status = synchronize_stream(stream);
+  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+  if (!scope.status().ok()) return scope.status();
+  Status destroyed =
+      cuda_status(api_, api_.cuStreamDestroy(stream_of(stream)), "cuStreamDestroy");
+  return status.ok() ? destroyed : status;
+}
+
+Status CudaDriver::synchronize_stream(StreamHandle stream) {
+  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+  if (!scope.status().ok()) return scope.status();
+  return cuda_status(api_, api_.cuStreamSynchronize(stream_of(stream)), "cuStreamSynchronize");
+}
+
+Result<bool> CudaDriver::drain_stream(StreamHandle stream, std::int64_t timeout_ms) {
+  using Clock = std::chrono::steady_clock;
+  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+  if (!scope.status().ok()) return scope.status();
+  // A query would end the capture; what ran before it began is seen by is_call_in_flight().
+  const Result<CaptureState> state = capture_state_here(stream);
+  if (!state.ok() || state.value() == CaptureState::kActive) return true;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  CUresult result = api_.cuStreamQuery(stream_of(stream));
+  while (result == CUDA_ERROR_NOT_READY) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    result = api_.cuStreamQuery(stream_of(stream));
+  }
+  if (is_gone(result)) return true;
+  Status status = cuda_status(api_, result, "cuStreamQuery");
+  if (!status.ok()) return status;
+  return true;
+}
+
+Result<CaptureState> CudaDriver::capture_state_here(StreamHandle stream) {
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  Status status = cuda_status(api_, api_.cuStreamIsCapturing(stream_of(stream), &state),
+                              "cuStreamIsCapturing", "the call's stream");
+  if (!status.ok()) return status;
+  return state == CU_STREAM_CAPTURE_STATUS_NONE ? CaptureState::kNone : CaptureState::kActive;
+}
+
+Result<CaptureState> CudaDriver::capture_state(StreamHandle stream) {
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return scope.status();
+  return capture_state_here(stream);
+}
+
+Status CudaDriver::order_after(StreamHandle later, StreamHandle earlier) {
+  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+  if (!scope.status().ok()) return scope.status();
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult seen = api_.cuStreamIsCapturing(stream_of(earlier), &state);
+  if (is_gone(seen)) return {};
+  Status status = cuda_status(api_, seen, "cuStreamIsCapturing", "the last call's stream");
+  if (!status.ok()) return status;
+  if (state != CU_STREAM_CAPTURE_STATUS_NONE) {
+    return Status(LP_ERROR_BUSY,
+                  "the stream of the communicator's last call is being captured now, so that a call "
+                  "on another stream cannot be ordered after it");
+  }
+  if (event_ == nullptr) {
+    status = cuda_status(api_, api_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING),
+                         "cuEventCreate");
+    if (!status.ok()) return status;
+  }
+  status = cuda_status(api_, api_.cuEventRecord(event_, stream_of(earlier)), "cuEventRecord");
+  if (!status.ok()) return status;
+  return cuda_status(api_, api_.cuStreamWaitEvent(stream_of(later), event_, 0),
+                     "cuStreamWaitEvent");
+}
+
+Status CudaDriver::launch(StreamHandle stream, const LaunchSpec& spec) {
+  if (spec.kernel >= device_->kernel_count()) {
+    return Status(LP_ERROR_INTERNAL, fmt::format("kernel {} does not exist", spec.kernel));
+  }
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return scope.status();
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
+  config.gridDimX = spec.grid_blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = spec.block_threads;
+  config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream_of(stream);
+  config.attrs = attributes.data();
+  if (spec.cluster_blocks > 1) {
+    CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.x = spec.cluster_blocks;
+    attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  }
+  // The kernel's own wait is what makes an early launch safe, so the loaded image decides.
+  if (spec.early_launch && device_->waits_for_earlier_launches()) {
+    CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+  }
+  void* parameters[] = {const_cast<void*>(spec.args)};  // copied by the driver
+  return cuda_status(
+      api_, api_.cuLaunchKernelEx(&config, device_->kernel(spec.kernel), parameters, nullptr),
+      "cuLaunchKernelEx");
+}
+
+/// The device of this thread's current context; 0 without one.
+Result<int> current_ordinal(const CudaApi& api) {
+  CUcontext context = nullptr;
+  Status status = cuda_status(api, api.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+  if (!status.ok()) return status;
+  if (context == nullptr) return 0;
+  CUdevice device = 0;
+  status = cuda_status(api, api.cuCtxGetDevice(&device), "cuCtxGetDevice");
+  if (!status.ok()) return status;
+  return static_cast<int>(device);  // a CUdevice is its ordinal
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Driver>> make_cuda_driver(int ordinal, const CudaImage& image) {
+  const Result<const CudaApi*> api = load_cuda_api();
+  if (!api.ok()) return api.status();
+  const Result<int> chosen = ordinal >= 0 ? Result<int>(ordinal) : current_ordinal(*api.value());
+  if (!chosen.ok()) return chosen.status();
+  Result<std::shared_ptr<CudaDevice>> device =
+      CudaDevice::get(*api.value(), chosen.value(), image);
+  if (!device.ok()) return device.status();
+  return std::unique_ptr<Driver>(std::make_unique<CudaDriver>(device.take()));
+}
+
+Result<int> cuda_device_count() {
+  const Result<const CudaApi*> api = load_cuda_api();
+  if (!api.ok()) return api.status();
+  int count = 0;
+  Status status = cuda_status(*api.value(), api.value()->cuDeviceGetCount(&count),
+                              "cuDeviceGetCount");
+  if (!status.ok()) return status;
+  return count;
+}
+
+}  // namespace lamppost
