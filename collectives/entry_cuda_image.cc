@@ -23,7 +23,7 @@ constexpr auto kSymbols = [] {
 
 }  // namespace
 
-EmbeddedKernels cuda_kernels() {
+EmbeddedKernels embedded_cuda_kernels() {
   return {lamppost_cuda_fatbin, kSymbols.data(), LAMPPOST_CUDA_CHIP_NAMES};
 }
 

@@ -12,6 +12,6 @@ struct EmbeddedKernels {
   const char* chips;           // "sm_90a sm_100f"
 };
 
-EmbeddedKernels cuda_kernels();
+EmbeddedKernels embedded_cuda_kernels();
 
 }  // namespace lamppost

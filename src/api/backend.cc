@@ -32,14 +32,14 @@ Result<std::unique_ptr<Driver>> make_host(const CreationOptions& options) {
 #ifdef LAMPPOST_HAVE_CUDA
 
 lpBackend_t automatic_backend() {
-  return cuda_device_count().ok() ? LP_BACKEND_CUDA : LP_BACKEND_HOST;
+  return count_cuda_devices().ok() ? LP_BACKEND_CUDA : LP_BACKEND_HOST;
 }
 
 Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
                                             const CreationOptions& options) {
   if (config.backend == LP_BACKEND_HOST) return make_host(options);
   if (config.backend == LP_BACKEND_CUDA) {
-    const EmbeddedKernels kernels = cuda_kernels();
+    const EmbeddedKernels kernels = embedded_cuda_kernels();
     return make_cuda_driver(config.device,
                             {kernels.image, kernels.symbols, kKernelCount, kernels.chips});
   }

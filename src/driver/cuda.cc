@@ -277,7 +277,7 @@ Result<std::unique_ptr<Driver>> make_cuda_driver(int ordinal, const CudaImage& i
   return std::unique_ptr<Driver>(std::make_unique<CudaDriver>(device.take()));
 }
 
-Result<int> cuda_device_count() {
+Result<int> count_cuda_devices() {
   const Result<const CudaApi*> api = load_cuda_api();
   if (!api.ok()) return api.status();
   int count = 0;

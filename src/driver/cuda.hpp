@@ -14,6 +14,6 @@ struct CudaImage;
 Result<std::unique_ptr<Driver>> make_cuda_driver(int ordinal, const CudaImage& image);
 
 /// Devices that this process sees, or why there are none. Starts the CUDA driver.
-Result<int> cuda_device_count();
+Result<int> count_cuda_devices();
 
 }  // namespace lamppost
