@@ -4,6 +4,8 @@
 #include "health/health.hpp"
 #include "select/selector.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <thread>
 
@@ -46,6 +48,8 @@ Status Communicator::sticky_error() const {
 Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
   if (async_error(page()) != LP_SUCCESS) return sticky_error();
   if (stream == 0) stream = null_stream_;
+  Status reachable = check_memory(call);
+  if (!reachable.ok()) return reachable;
   Result<Choice> choice = select(call, parts_.facts);
   if (!choice.ok()) return choice.status();
   if (stream != last_stream_ || last_was_captured_) {
@@ -53,6 +57,27 @@ Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
     if (!status.ok()) return status;
   }
   return launcher_.launch(call, choice.value(), stream);
+}
+
+Status Communicator::check_memory(const CollectiveCall& call) {
+  struct Tensor {
+    const char* name;
+    const void* address;
+  };
+  const Tensor tensors[] = {{"in", call.in},
+                            {"out", call.out},
+                            {"residual_in", call.residual_in},
+                            {"residual_out", call.residual_out},
+                            {"all_reduce_out", call.all_reduce_out},
+                            {"weight", call.weight}};
+  if (call.rows == 0 || call.columns == 0) return {};
+  for (const Tensor& tensor : tensors) {
+    if (tensor.address == nullptr || parts_.driver->can_access(tensor.address)) continue;
+    return Status(LP_ERROR_INVALID_ARGUMENT,
+                  fmt::format("{} is {}: memory that the device cannot access (ordinary host memory?)",
+                              tensor.name, tensor.address));
+  }
+  return {};
 }
 
 /// The communicator's calls run in the order they are made, also across streams: on a change of stream

@@ -64,6 +64,7 @@ class Communicator {
   std::string& last_error() { return last_error_; }
 
  private:
+  Status check_memory(const CollectiveCall& call);
   Status order_streams(StreamHandle stream);
   bool is_call_in_flight();
   bool drain(std::int64_t timeout_ms);

@@ -118,6 +118,8 @@ class CudaDriver final : public Driver {
     return {};  // fills and writes have waited for themselves
   }
 
+  bool can_access(const void* address) override;
+
   StreamHandle default_stream() const override {
     return reinterpret_cast<StreamHandle>(CU_STREAM_LEGACY);
   }
@@ -135,7 +137,27 @@ class CudaDriver final : public Driver {
   std::shared_ptr<CudaDevice> device_;
   const CudaApi& api_;
   CUevent event_ = nullptr;  // of order_after
+  // Regions that were found accessible, by a few low bits of their number. Host memory never becomes
+  // device memory at the same address, so an entry stays true until its region is freed; then a wrong
+  // pointer is the caller's, as it would be without this check.
+  std::array<std::uintptr_t, 64> accessible_{};
 };
+
+bool CudaDriver::can_access(const void* address) {
+  constexpr int kRegionBits = 21;  // the driver's smallest granule of device memory
+  const std::uintptr_t region = reinterpret_cast<std::uintptr_t>(address) >> kRegionBits;
+  std::uintptr_t& known = accessible_[region % accessible_.size()];
+  if (known == region) return true;
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return true;  // the launch will say so
+  CUdeviceptr device_address = 0;
+  if (device_->reaches_all_host_memory() ||
+      api_.cuPointerGetAttribute(&device_address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS) {
+    known = region;
+  }
+  return known == region;
+}
 
 Result<StreamHandle> CudaDriver::create_stream() {
   const CudaContextScope scope(api_, device_->context(), Use::kSetUp);

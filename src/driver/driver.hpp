@@ -98,6 +98,10 @@ class Driver {
   /// Blocks until fills and writes are visible to every peer.
   virtual Status synchronize_device() = 0;
 
+  /// Whether kernels of this device can access the memory at `address`. Cheap on an address that was
+  /// asked for before; may be asked while a stream is captured.
+  virtual bool can_access(const void* address) = 0;
+
   // Streams.
   /// What a user's null stream means: the vendor's default stream; 0 where there is none (host).
   virtual StreamHandle default_stream() const = 0;
