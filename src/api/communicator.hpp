@@ -65,16 +65,16 @@ class Communicator {
 
  private:
   Status check_memory(const CollectiveCall& call);
-  Status order_streams(StreamHandle stream);
+  Status order(StreamHandle stream, const StreamFacts& facts);
+  std::uint32_t* finished_ticket() const;
   bool is_call_in_flight();
   bool drain(std::int64_t timeout_ms);
 
   CommunicatorParts parts_;
   Launcher launcher_;
   StreamHandle null_stream_;  // what a call without a stream runs on
-  StreamHandle last_stream_ = 0;
-  bool last_was_captured_ = false;
-  StreamHandle last_eager_stream_ = 0;
+  StreamFacts last_eager_{};     // where the last eager call went
+  StreamFacts last_captured_{};  // and the last captured one
   std::string last_error_;
 };
 

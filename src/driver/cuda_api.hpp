@@ -26,8 +26,9 @@ namespace lamppost {
   X(cuMemsetD8Async) X(cuMemsetD32Async)                                                           \
   X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx)                               \
-  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery)                     \
-  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamGetId)                     \
+  X(cuStreamGetCaptureInfo) X(cuStreamWaitEvent) X(cuStreamWaitValue32)                            \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture)                                                    \
   X(cuEventCreate) X(cuEventRecord) X(cuEventDestroy)                                              \
   X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
 // clang-format on
