@@ -17,34 +17,46 @@ class Workbench {
  public:
   virtual ~Workbench() = default;
 
+  virtual lpBackend_t backend() const = 0;
+
   /// At least `bytes` bytes, aligned to 256; not filled. bytes may be 0.
   virtual Result<void*> allocate(std::size_t bytes) = 0;
+  /// null: nothing to do.
   virtual void free(void* memory) = 0;
-  // These three block until they are done; they are not ordered with any stream.
+  // These three block until they are done; they are not ordered with any stream. bytes may be 0.
   virtual Status copy_in(void* memory, const void* from, std::size_t bytes) = 0;
   virtual Status copy_out(void* to, const void* memory, std::size_t bytes) = 0;
   virtual Status fill_bytes(void* memory, int value, std::size_t bytes) = 0;
 
-  /// A stream as collectives take it.
+  /// A stream as collectives take it. Destroy it after the communicators that were called on it, and
+  /// before the workbench.
   virtual Result<void*> create_stream() = 0;
-  /// Blocks until the stream is empty.
+  /// Blocks until the stream is empty. null: nothing to do.
   virtual void destroy_stream(void* stream) = 0;
-  /// Blocks until all that was enqueued has run.
+  /// Blocks until all that was enqueued has run. Ok even if a collective failed.
   virtual Status synchronize(void* stream) = 0;
 
   virtual Status begin_capture(void* stream) = 0;
-  /// A graph that is ready to be launched.
+  /// A graph that is ready to be launched. Ends the capture also when it fails.
   virtual Result<void*> end_capture(void* stream) = 0;
   virtual Status launch_graph(void* graph, void* stream) = 0;
-  /// The graph must not be running.
+  /// The graph must not be running. null: nothing to do.
   virtual void destroy_graph(void* graph) = 0;
+
+  /// Makes the device the calling thread's current one, for other libraries that go by it.
+  virtual Status bind_thread() = 0;
 
   /// Size of the device's last-level cache; 0: not known.
   virtual std::size_t cache_bytes() const = 0;
 };
 
-/// On the backend of `comm`, which must outlive it. CUDA: its streams do not wait for the null
-/// stream. Errors: NOT_SUPPORTED in a build without that backend.
+/// A workbench on the backend of `comm`, which must live as long as streams are created. `device`: the
+/// communicator's; LP_DEFAULT: the calling thread's current one; of no meaning on the host. CUDA: its
+/// streams do not wait for the null stream. Errors: NOT_SUPPORTED in a build without that backend.
 Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, int device);
+
+/// Devices of a GPU backend that this process sees; 0 for the host, in a build without that backend,
+/// and where its driver does not start (creating a communicator tells why). May start the driver.
+int device_count(lpBackend_t backend);
 
 }  // namespace lamppost

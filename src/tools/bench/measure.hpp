@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/devices.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/progress.hpp"
+#include "tools/bench/rotation.hpp"
 #include "tools/bench/timing.hpp"
 #include "tools/bench/world.hpp"
 
@@ -36,6 +38,7 @@ struct RankFailure {
 
 struct RowResult {
   Row row;
+  RotationPlan rotation;
   TimeStats time;
   double algbw_gbps = 0;  // 1e9 bytes a second: bytes / p50
   double busbw_gbps = 0;  // algbw * 2 (n - 1) / n
@@ -51,7 +54,7 @@ struct RowResult {
 /// One rank, as measure_row sees it.
 struct RankContext {
   World& world;
-  Communicator& communicator;
+  RankSeat& seat;
   const Options& options;
   Progress& progress;
 };

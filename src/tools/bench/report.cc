@@ -118,11 +118,11 @@ std::string Report::verdict() const {
   return fmt::format("{} on all {} ranks, bit for bit the same", right, rank_count());
 }
 
-RunFacts gather_facts(World& world, const Communicator& communicator, const Options& options,
+RunFacts gather_facts(World& world, RankSeat& seat, const Options& options,
                       const std::string& placement) {
   RunFacts facts;
   facts.version = version_text(lpGetVersion());
-  const Result<lpBackend_t> backend = communicator.backend();
+  const Result<lpBackend_t> backend = seat.communicator().backend();
   facts.backend = backend.ok() ? backend_name(backend.value()) : "unknown";
   facts.placement = placement;
   facts.places = world.gather(this_place());

@@ -49,7 +49,7 @@ struct Report {
 };
 
 /// The facts of this run on this machine. Collective: every rank calls it, every rank gets them.
-RunFacts gather_facts(World& world, const Communicator& communicator, const Options& options,
+RunFacts gather_facts(World& world, RankSeat& seat, const Options& options,
                       const std::string& placement);
 
 /// "ranks 0-3: host a, pid 17, 2 CPUs"; one line a process.

@@ -15,27 +15,9 @@
 namespace lamppost::bench {
 namespace {
 
-lpConfig config_of(const Options& options) {
-  lpConfig config = LP_CONFIG_INITIALIZER;
-  config.backend = options.backend;
-  config.timeout_ms = options.timeout_ms;
-  config.slot_bytes = options.slot_bytes;
-  return config;
-}
-
 void print_error(const std::string& what, const Status& status) {
   fmt::print(stderr, "lamppost-bench: {}: {} ({})\n", what, status.message(),
              lpGetErrorString(status.code()));
-}
-
-/// The buffers are ordinary memory, so only the host backend can read them.
-Status check_backend(const Communicator& communicator) {
-  const Result<lpBackend_t> backend = communicator.backend();
-  if (!backend.ok()) return backend.status();
-  if (backend.value() == LP_BACKEND_HOST) return Status();
-  return Status(LP_ERROR_NOT_SUPPORTED,
-                fmt::format("this version measures the host backend, not {}: use --backend host",
-                            backend_name(backend.value())));
 }
 
 /// Rank 0 prints every rank's error; one that several ranks share, once. Collective.
@@ -70,19 +52,33 @@ ExitCode write_files(const Report& report) {
   return exit_code;
 }
 
+/// Every rank of this process, each with its device.
+Result<std::vector<std::unique_ptr<RankSeat>>> seat_threads(const Options& options, int devices) {
+  Result<std::vector<Communicator>> created = create_thread_ranks(options, devices);
+  if (!created.ok()) return created.status();
+  std::vector<std::unique_ptr<RankSeat>> seats;
+  for (Communicator& communicator : created.value()) {
+    const int device = device_of(communicator.rank(), devices, options.sharing);
+    Result<std::unique_ptr<RankSeat>> seat = RankSeat::create(std::move(communicator), device);
+    if (!seat.ok()) return seat.status();
+    seats.push_back(seat.take());
+  }
+  return seats;
+}
+
 }  // namespace
 
-ExitCode run_session(World& world, Communicator& communicator, const Options& options,
+ExitCode run_session(World& world, RankSeat& seat, const Options& options,
                      const Surroundings& surroundings) {
   const bool first = world.rank() == 0;
   const bool terminal = first && surroundings.may_be_terminal;
   Progress progress(terminal ? Progress::detect() : Progress::Output::kNone);
   Report report;
   report.options = options;
-  report.facts = gather_facts(world, communicator, options, surroundings.placement);
+  report.facts = gather_facts(world, seat, options, surroundings.placement);
   report.coloured = terminal && isatty(STDOUT_FILENO) != 0;
   if (first) print_header(report);
-  RankContext context{world, communicator, options, progress};
+  RankContext context{world, seat, options, progress};
   for (const Row& row : plan_rows(options)) {
     report.rows.push_back(measure_row(context, row));
     progress.clear();
@@ -94,29 +90,28 @@ ExitCode run_session(World& world, Communicator& communicator, const Options& op
   return std::max(report.exit_code(), write_files(report));
 }
 
-ExitCode run_threads(const Options& options) {
-  const lpConfig config = config_of(options);
-  Result<std::vector<Communicator>> created =
-      Communicator::create_all(options.thread_ranks, &config);
-  if (created.ok()) {
-    const Status backend = check_backend(created.value()[0]);
-    if (!backend.ok()) created = backend;
+ExitCode run_threads(const Options& given) {
+  Options options = given;
+  const int devices = prepare_devices(options);
+  if (devices != 0 && !options.thread_ranks_given && options.sharing == Sharing::kExclusive) {
+    options.thread_ranks = std::min(devices, LP_MAX_WORLD_TODAY);
   }
+  Result<std::vector<std::unique_ptr<RankSeat>>> created = seat_threads(options, devices);
   if (!created.ok()) {
     print_error("creating the communicator", created.status());
     return kCallFailed;
   }
-  std::vector<Communicator> communicators = created.take();
+  std::vector<std::unique_ptr<RankSeat>> seats = created.take();
   const std::vector<std::unique_ptr<World>> worlds = make_thread_worlds(options.thread_ranks);
   Surroundings surroundings{"1 thread", true};
   if (options.thread_ranks > 1) {
     surroundings.placement = fmt::format("{} threads of one process", options.thread_ranks);
   }
-  std::vector<ExitCode> exit_codes(communicators.size(), kSuccess);
+  std::vector<ExitCode> exit_codes(seats.size(), kSuccess);
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      exit_codes[rank] = run_session(*worlds[rank], communicators[rank], options, surroundings);
+      exit_codes[rank] = run_session(*worlds[rank], *seats[rank], options, surroundings);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -125,19 +120,24 @@ ExitCode run_threads(const Options& options) {
 
 ExitCode run_process(MpiProcess& process, const Options& options) {
   World& world = process.world();
-  Result<Communicator> created = process.create_communicator(config_of(options));
+  const int device = device_of(process.local_rank(), prepare_devices(options), options.sharing);
+  Result<Communicator> created = process.create_communicator(config_of(options, device));
   Status status = created.status();
-  if (status.ok()) status = check_backend(created.value());
+  std::unique_ptr<RankSeat> seat;
+  if (status.ok()) {
+    Result<std::unique_ptr<RankSeat>> seated = RankSeat::create(created.take(), device);
+    status = seated.status();
+    if (seated.ok()) seat = seated.take();
+  }
   if (world.any(!status.ok())) {
     print_creation_errors(world, status);
     return kCallFailed;
   }
-  Communicator communicator = created.take();
   Surroundings surroundings{"1 process (MPI)", false};
   if (world.rank_count() > 1) {
     surroundings.placement = fmt::format("{} processes (MPI)", world.rank_count());
   }
-  return run_session(world, communicator, options, surroundings);
+  return run_session(world, *seat, options, surroundings);
 }
 
 }  // namespace lamppost::bench

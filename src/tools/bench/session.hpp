@@ -5,6 +5,7 @@
 #include <lamppost/communicator.hpp>
 #include <string>
 
+#include "tools/bench/devices.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/world.hpp"
 
@@ -20,7 +21,7 @@ struct Surroundings {
 
 /// All rows, and the report files. Collective; the same result on all ranks, but that only rank 0
 /// can return kBadArguments for a report file that cannot be written.
-ExitCode run_session(World& world, Communicator& communicator, const Options& options,
+ExitCode run_session(World& world, RankSeat& seat, const Options& options,
                      const Surroundings& surroundings);
 
 /// Ranks as threads: makes them all, runs them, returns the worst exit status.
