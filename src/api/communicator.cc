@@ -52,6 +52,16 @@ Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
   return launcher_.launch(call, choice.value(), stream);
 }
 
+Status Communicator::enqueue_probe(const ProbeRequest& request, StreamHandle stream) {
+  if (async_error(page()) != LP_SUCCESS) return sticky_error();
+  if (stream == 0) stream = parts_.own_stream;
+  if (stream != last_stream_ || last_was_captured_) {
+    Status status = order_streams(stream);
+    if (!status.ok()) return status;
+  }
+  return launcher_.launch_probe(request, stream);
+}
+
 /// The communicator's calls run in the order they are made, also across streams: on a change of stream
 /// the new one waits for the old. Inside a capture nothing can be ordered with work outside it:
 /// that is the caller's part, and two launches in flight are reported by the device.

@@ -54,6 +54,8 @@ class Communicator {
 
   /// Enqueues a checked call. 0 as stream: the communicator's own (host).
   Status enqueue(const CollectiveCall& call, StreamHandle stream);
+  /// Enqueues a probe, as a call is enqueued. For lamppost-bench.
+  Status enqueue_probe(const ProbeRequest& request, StreamHandle stream);
   /// Runs the self-test; blocks. For creation only.
   Status self_test(std::uint32_t rounds);
 

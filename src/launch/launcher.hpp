@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/environment.hpp"
+#include "collectives/probe/args.hpp"
 #include "driver/driver.hpp"
 #include "lamppost/device/call.hpp"
 #include "select/selector.hpp"
@@ -21,6 +22,9 @@ class Launcher {
 
   /// Enqueues the self-test that ends creation.
   Status launch_self_test(std::uint32_t rounds, StreamHandle stream);
+
+  /// Enqueues a probe (collectives/probe). INVALID_ARGUMENT for what its kernel could not do.
+  Status launch_probe(const ProbeRequest& request, StreamHandle stream);
 
  private:
   /// One launch's share of a call: whole rows of a fused one, elements of a plain one.
@@ -41,6 +45,7 @@ class Launcher {
   device::PeerTable peers_;
   device::ControlPage* page_;
   device::FaultArgs fault_{};
+  std::uint32_t next_flag_ = 1;  // of the self-test cells; the same on all ranks
 };
 
 }  // namespace lamppost

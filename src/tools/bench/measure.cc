@@ -6,6 +6,7 @@
 #include <lamppost/types.hpp>
 
 #include "tools/bench/batch.hpp"
+#include "tools/bench/device_clock.hpp"
 #include "tools/bench/workload.hpp"
 
 namespace lamppost::bench {
@@ -33,7 +34,7 @@ class RowRun {
     if (!all_ok(allocate())) return std::move(result_);
     const bool check = context_.options.check == Check::kOn;
     if (check && !first_calls()) return std::move(result_);
-    if (!timed_batches()) return std::move(result_);
+    if (!timed_batches() || !clocked_batches()) return std::move(result_);
     if (check) later_check();
     return std::move(result_);
   }
@@ -58,10 +59,22 @@ class RowRun {
     result_.rotation = plan_rotation(
         options.rotate_sets, {RowBuffers::set_bytes(workload_, options), workbench.cache_bytes(),
                               options.iterations});
+    result_.floor_us = floor_us(context_.survey.floor,
+                                {options.mode, workload_.rank_count, workload_.row.bytes});
+    Status status = allocate_sets(workbench, sets_);
+    Workbench* symmetric =
+        context_.nccl == nullptr ? nullptr : context_.nccl->symmetric_workbench();
+    if (status.ok() && symmetric != nullptr) status = allocate_sets(*symmetric, symmetric_sets_);
+    return status;
+  }
+
+  Status allocate_sets(Workbench& workbench, std::vector<RowBuffers>& sets) {
     for (int i = 0; i < result_.rotation.sets; ++i) {
-      Result<RowBuffers> buffers = RowBuffers::create(workbench, workload_, options);
+      Result<RowBuffers> buffers = RowBuffers::create(workbench, workload_, context_.options);
       if (!buffers.ok()) return buffers.status();
-      sets_.push_back(buffers.take());
+      sets.push_back(buffers.take());
+      Status status = sets.back().reset(inputs_);
+      if (!status.ok()) return status;
     }
     return {};
   }
@@ -135,38 +148,105 @@ class RowRun {
     return {};
   }
 
+  /// What is timed side by side: ours and, with --compare, NCCL's. Ours is the last, so that the
+  /// outputs that stay are its own.
+  struct Contender {
+    Batch batch;
+    TimeStats* stats;
+    std::function<Status()> async_error;
+    std::vector<BatchTime> times = {};
+  };
+
+  std::vector<Contender> contenders() {
+    const Options& options = context_.options;
+    RankSeat& seat = context_.seat;
+    const BatchPlace place{seat.workbench(), seat.stream(), options.mode};
+    std::vector<Contender> all;
+    if (NcclRank* nccl = context_.nccl; nccl != nullptr) {
+      const auto error = [nccl] { return nccl->async_error(); };
+      all.push_back({Batch(place, sets_, options.iterations, nccl->issue(workload_)),
+                     &result_.nccl, error});
+      if (!symmetric_sets_.empty()) {
+        all.push_back({Batch(place, symmetric_sets_, options.iterations, nccl->issue(workload_)),
+                       &result_.nccl_symmetric, error});
+      }
+    }
+    all.push_back({make_batch(options.iterations), &result_.time,
+                   [&seat] { return seat.communicator().async_error(); }});
+    return all;
+  }
+
   bool timed_batches() {
     const Options& options = context_.options;
-    Batch batch = make_batch(options.iterations);
+    std::vector<Contender> all = contenders();
     Status status = reset_all();
-    if (status.ok()) status = batch.prepare();
-    if (!all_ok(status)) return false;
+    for (Contender& one : all) {
+      if (status.ok()) status = one.batch.prepare();
+      if (!all_ok(status)) return false;
+    }
     show("warming up");
     const int warmup_batches = (options.warmup + options.iterations - 1) / options.iterations;
-    for (int i = 0; i < warmup_batches; ++i) time_batch(batch, status);
+    for (int i = 0; i < warmup_batches; ++i) {
+      for (Contender& one : all) time_batch(one, status);
+    }
     show("timing");
-    std::vector<BatchTime> mine;
-    for (int i = 0; i < options.batches; ++i) mine.push_back(time_batch(batch, status));
+    for (Contender& one : all) one.times.clear();
+    for (int i = 0; i < options.batches; ++i) {
+      for (Contender& one : all) time_batch(one, status);
+    }
     if (!all_ok(status)) return false;
-    summarise_into_result(context_.world.gather_array(mine));
+    for (Contender& one : all) {
+      *one.stats = summarise(context_.world.gather_array(one.times), workload_.rank_count,
+                             options.iterations);
+    }
+    compute_bandwidths();
+    return true;
+  }
+
+  /// Batches between two timestamps of the device, apart from the ones above: taking them is work.
+  bool clocked_batches() {
+    const Options& options = context_.options;
+    show("reading the device's clock");
+    Result<DeviceClock> clock = DeviceClock::create(context_.seat, 2 * options.batches);
+    Batch batch = make_batch(options.iterations);
+    Status status = clock.status();
+    if (status.ok()) status = batch.prepare();
+    if (!all_ok(status)) return false;
+    for (int i = 0; i < options.batches; ++i) {
+      context_.world.barrier();
+      if (status.ok()) status = clock.value().mark(2 * i);
+      if (status.ok()) status = batch.enqueue();
+      if (status.ok()) status = clock.value().mark(2 * i + 1);
+      if (status.ok()) status = finish(batch);
+    }
+    Result<std::vector<std::int64_t>> marks = clock.value().read();
+    if (status.ok()) status = marks.status();
+    if (!all_ok(status)) return false;
+    std::vector<DeviceSpan> spans;
+    const std::int64_t offset = context_.survey.clock_offset_ns;
+    for (std::size_t i = 0; i < marks.value().size(); i += 2) {
+      spans.push_back({marks.value()[i] - offset, marks.value()[i + 1] - offset});
+    }
+    result_.device = summarise_device(context_.world.gather_array(spans), workload_.rank_count,
+                                      options.iterations);
     return true;
   }
 
   /// Does nothing but meet the barrier once `status` is an error.
-  BatchTime time_batch(Batch& batch, Status& status) {
+  void time_batch(Contender& one, Status& status) {
     BatchTime time;
     context_.world.barrier();
     time.start_ns = now_ns();
-    if (status.ok()) status = batch.enqueue();
+    if (status.ok()) status = one.batch.enqueue();
     time.enqueued_ns = now_ns();
-    if (status.ok()) status = finish(batch);
+    if (status.ok()) status = one.batch.finish();
     time.end_ns = now_ns();
-    return time;
+    if (status.ok()) status = one.async_error();
+    one.times.push_back(time);
   }
 
-  void summarise_into_result(const std::vector<BatchTime>& times) {
+  void compute_bandwidths() {
     const int ranks = workload_.rank_count;
-    result_.time = summarise(times, ranks, context_.options.iterations);
     const double bytes_per_us = static_cast<double>(workload_.row.bytes) / result_.time.p50_us;
     result_.algbw_gbps = bytes_per_us * 1e-3;
     result_.busbw_gbps = result_.algbw_gbps * 2 * (ranks - 1) / ranks;
@@ -194,6 +274,7 @@ class RowRun {
   Workload workload_;
   Inputs inputs_;
   std::vector<RowBuffers> sets_;
+  std::vector<RowBuffers> symmetric_sets_;  // NCCL's; empty: no comparison with them
   Outputs first_;               // of the first call on the first set
   std::uint64_t changed_ = 0;   // elements of this rank's later outputs that are not first_'s bits
   RowResult result_;

@@ -252,7 +252,9 @@ std::string finish(const RawOptions& raw, Options& options) {
   if (options.min_bytes > options.max_bytes) {
     return fmt::format("--min-bytes {} is above --max-bytes {}", raw.min_bytes, raw.max_bytes);
   }
-  options.check = raw.check == 1 ? Check::kOn : Check::kOff;
+  const bool has_outputs = options.operation == Operation::kAllReduce ||
+                           options.operation == Operation::kAllReduceRmsNorm;
+  options.check = raw.check == 1 && has_outputs ? Check::kOn : Check::kOff;
   options.mode = raw.graph ? Mode::kGraph : Mode::kEager;
   options.placement = raw.in_place ? Placement::kInPlace : Placement::kOutOfPlace;
   options.sharing = raw.share_devices ? Sharing::kShared : Sharing::kExclusive;

@@ -37,11 +37,14 @@ struct RunFacts {
 struct Report {
   Options options;
   RunFacts facts;
+  Floor floor;
   std::vector<RowResult> rows;
   bool coloured = false;  // the table is read on a terminal
 
   int rank_count() const { return static_cast<int>(facts.places.size()); }
   bool fused() const { return options.operation == Operation::kAllReduceRmsNorm; }
+  /// Rows are collectives, and not what one costs besides.
+  bool has_collectives() const { return fused() || options.operation == Operation::kAllReduce; }
   /// The worst of all rows.
   ExitCode exit_code() const;
   /// One sentence: what holds for all rows, or what went wrong.

@@ -60,4 +60,32 @@ TimeStats summarise(const std::vector<BatchTime>& times, int rank_count, int cal
   return stats;
 }
 
+DeviceTimes summarise_device(const std::vector<DeviceSpan>& spans, int rank_count,
+                             int calls_per_batch) {
+  const auto ranks = static_cast<std::size_t>(rank_count);
+  const std::size_t batches = spans.size() / ranks;
+  DeviceTimes times;
+  std::vector<double> skews;
+  for (std::size_t batch = 0; batch < batches; ++batch) {
+    DeviceSpan latest = spans[batch];
+    std::int64_t earliest_ns = latest.start_ns;
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      const DeviceSpan& span = spans[rank * batches + batch];
+      earliest_ns = std::min(earliest_ns, span.start_ns);
+      latest.start_ns = std::max(latest.start_ns, span.start_ns);
+      latest.end_ns = std::max(latest.end_ns, span.end_ns);
+    }
+    times.samples_us.push_back(static_cast<double>(latest.end_ns - latest.start_ns) * 1e-3 /
+                               calls_per_batch);
+    skews.push_back(static_cast<double>(latest.start_ns - earliest_ns) * 1e-3);
+  }
+  std::vector<double> sorted = times.samples_us;
+  std::sort(sorted.begin(), sorted.end());
+  times.is_measured = true;
+  times.p50_us = nearest_rank(sorted, 0.50);
+  times.p99_us = nearest_rank(sorted, 0.99);
+  times.skew_us = median(skews);
+  return times;
+}
+
 }  // namespace lamppost::bench

@@ -35,4 +35,23 @@ void describe_samples(TimeStats& stats);
 /// times[rank * batches + batch]; at least one of each.
 TimeStats summarise(const std::vector<BatchTime>& times, int rank_count, int calls_per_batch);
 
+/// When the device of one rank began and ended a batch, by one clock for all ranks.
+struct DeviceSpan {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+/// What the devices' own clocks say, without the host's part.
+struct DeviceTimes {
+  bool is_measured = false;
+  std::vector<double> samples_us;  // of one call: (latest end - latest start) / calls of a batch
+  double p50_us = 0;
+  double p99_us = 0;
+  double skew_us = 0;  // latest - earliest start of a batch, median over batches
+};
+
+/// spans[rank * batches + batch]; at least one of each.
+DeviceTimes summarise_device(const std::vector<DeviceSpan>& spans, int rank_count,
+                             int calls_per_batch);
+
 }  // namespace lamppost::bench
