@@ -56,6 +56,8 @@ struct RowResult {
     if (!failures.empty()) return kCallFailed;
     return wrong.total() != 0 ? kWrongValues : kSuccess;
   }
+  /// The time as a multiple of the floor; 0: not measured.
+  double over_floor() const { return floor_us == 0 ? 0 : time.p50_us / floor_us; }
   /// How many times as long as ours the median of `other` is; 0: not measured.
   double ratio(const TimeStats& other) const {
     return other.samples_us.empty() ? 0 : other.p50_us / time.p50_us;

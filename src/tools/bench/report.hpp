@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <lamppost/status.hpp>
 #include <string>
 #include <vector>
@@ -72,6 +73,15 @@ Status write_html(const Report& report, const std::string& path);
 Status write_file(const std::string& text, const std::string& path);
 
 // ---- Texts that several forms share ------------------------------------------------------------
+struct Column {
+  const char* title;
+  const char* unit;  // "" for none
+  std::function<std::string(const RowResult&)> text;
+};
+/// What a row says of time, as this run has it (report_columns.cc).
+std::vector<Column> time_columns(const Report& report);
+/// What --floor measured.
+std::string floor_sentence(const Report& report);
 /// "0 B", "64 KiB", "1.5 MiB".
 std::string bytes_text(std::uint64_t bytes);
 /// Microseconds with four significant digits: "1.760", "17.60", "1760".
