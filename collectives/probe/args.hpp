@@ -23,9 +23,9 @@ struct ProbeRequest {
   Probe probe = Probe::kEmpty;
   /// Device memory of the caller. kTimestamp, kOneWay*: not null.
   std::uint64_t* result = nullptr;
-  // kOneWay*: the two ranks, and how often a message goes there and back. On first_rank result[0] is the
-  // ticks of all rounds, and for kOneWayClock result[1] the sum over rounds of (the other's clock when
-  // it answered - the middle of this rank's sending and receiving), in two's complement.
+  // kOneWay*: the two ranks, and how often a message goes there and back. On first_rank result[0]
+  // is the ticks of all rounds, and for kOneWayClock result[1] the sum over rounds of (the other's
+  // clock when it answered - the middle of this rank's sending and receiving), in two's complement.
   std::uint32_t first_rank = 0;
   std::uint32_t second_rank = 1;
   std::uint32_t rounds = 1;

@@ -1,20 +1,22 @@
-// Probes: the least that a machine asks for a launch, a message, and a byte. lamppost-bench measures
-// with them; collectives do not use them.
+// Probes: the least that a machine asks for a launch, a message, and a byte. lamppost-bench
+// measures with them; collectives do not use them.
 //
-// shape    Empty and timestamp: one thread that matters. One-way: one block; thread 0, or all threads
+// shape    Empty and timestamp: one thread that matters. One-way: one block; thread 0, or all
+// threads
 //          for the block-wide variant. Push: any grid.
 // memory   One-way: the flag and payload of the two ranks' self-test cells; block-wide: the first
-//          kProbeBlockBytes of generation 0, which is left as sentinels. Push: the data region of the next
-//          rank's generation 0, from the start again and again; left full of packs.
+//          kProbeBlockBytes of generation 0, which is left as sentinels. Push: the data region of
+//          the next rank's generation 0, from the start again and again; left full of packs.
 // steps    One-way, rank A: 1. Store round r. 2. Wait until B has answered r.
 //          One-way, rank B: 1. Wait for round r. 2. Store r.
 // ordered  A word is its own flag, and so is each word of a pack. The clock's payload is ordered by
 //          release and acquire of its flag.
-// reuse    Rounds alternate strictly: A stores r + 1 after it has seen B's r, which B stored after it
+// reuse    Rounds alternate strictly: A stores r + 1 after it has seen B's r, which B stored after
+// it
 //          had read A's r. Flags never come back on a communicator.
 //
-// One-way probes are calls, which all ranks make, but they clear nothing: before a communicator's first
-// collective only. After a push the communicator takes no collective any more.
+// One-way probes are calls, which all ranks make, but they clear nothing: before a communicator's
+// first collective only. After a push the communicator takes no collective any more.
 #pragma once
 
 #include "collectives/probe/args.hpp"
@@ -93,11 +95,11 @@ LAMPPOST_DEVICE void pass_word(T& t, device::Call<T>& call, const ProbeArgs& arg
     Poll poll{{t, &mine->flag, flag, peer, 0}};
     if (round == 1) start = t.ticks();
     const std::uint64_t sent = has_clock ? t.ticks() : 0;
-    if (is_first) t.store_relaxed_system(&theirs->flag, flag);               // 1. A
-    if (!wait_until(t, call, device::Phase::kData, poll)) return;            // 2. A, 1. B
+    if (is_first) t.store_relaxed_system(&theirs->flag, flag);     // 1. A
+    if (!wait_until(t, call, device::Phase::kData, poll)) return;  // 2. A, 1. B
     if (!is_first && has_clock) {
       t.store_relaxed_system(their_clock, t.ticks());
-      t.store_release_system(&theirs->flag, flag);                           // 2. B
+      t.store_release_system(&theirs->flag, flag);  // 2. B
     } else if (!is_first) {
       t.store_relaxed_system(&theirs->flag, flag);
     } else if (has_clock && round > 0) {
@@ -131,13 +133,13 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
   for (std::uint32_t round = 0; round <= request.rounds; ++round) {
     const std::uint32_t flag = args.first_flag + round;
     if (round == 1) start = t.ticks();
-    if (is_first) push(flag);                                                // 1. A
-    for (std::uint64_t i : over_block_threads(t, kPacks)) {                  // 2. A, 1. B
+    if (is_first) push(flag);                                // 1. A
+    for (std::uint64_t i : over_block_threads(t, kPacks)) {  // 2. A, 1. B
       TagPoll<T> poll{t, mine + i, flag, peer, 0};
       if (!wait_until(t, call, device::Phase::kData, poll)) break;
     }
     t.block_sync();
-    if (!is_first) push(flag);                                               // 2. B
+    if (!is_first) push(flag);  // 2. B
   }
   if (is_first && t.thread_rank() == 0 && !call.has_failed()) {
     t.store_relaxed_system(request.result, t.ticks() - start);

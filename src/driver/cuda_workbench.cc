@@ -1,5 +1,6 @@
-// Memory, streams and graphs of one CUDA device, for lamppost-bench and the tests. All in the device's
-// primary context, which other libraries use too; it stays retained until the process ends.
+// Memory, streams and graphs of one CUDA device, for lamppost-bench and the tests. All in the
+// device's primary context, which other libraries use too; it stays retained until the process
+// ends.
 #include "driver/cuda_workbench.hpp"
 
 #include <fmt/core.h>
@@ -48,14 +49,12 @@ class CudaWorkbench final : public Workbench {
     if (scope.status().ok()) (void)api_.cuMemFree(address(memory));
   }
   Status copy_in(void* memory, const void* from, std::size_t bytes) override {
-    return copy(bytes, "cuMemcpyHtoDAsync", [&] {
-      return api_.cuMemcpyHtoDAsync(address(memory), from, bytes, copies_);
-    });
+    return copy(bytes, "cuMemcpyHtoDAsync",
+                [&] { return api_.cuMemcpyHtoDAsync(address(memory), from, bytes, copies_); });
   }
   Status copy_out(void* to, const void* memory, std::size_t bytes) override {
-    return copy(bytes, "cuMemcpyDtoHAsync", [&] {
-      return api_.cuMemcpyDtoHAsync(to, address(memory), bytes, copies_);
-    });
+    return copy(bytes, "cuMemcpyDtoHAsync",
+                [&] { return api_.cuMemcpyDtoHAsync(to, address(memory), bytes, copies_); });
   }
   Status fill_bytes(void* memory, int value, std::size_t bytes) override {
     return copy(bytes, "cuMemsetD8Async", [&] {
@@ -68,8 +67,8 @@ class CudaWorkbench final : public Workbench {
     const CudaContextScope scope(api_, context_);
     if (!scope.status().ok()) return scope.status();
     CUstream stream = nullptr;
-    Status status = cuda_status(api_, api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING),
-                                "cuStreamCreate");
+    Status status =
+        cuda_status(api_, api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     if (!status.ok()) return status;
     return static_cast<void*>(stream);
   }
@@ -101,8 +100,7 @@ class CudaWorkbench final : public Workbench {
         api_, api_.cuStreamEndCapture(static_cast<CUstream>(stream), &graph), "cuStreamEndCapture");
     if (!status.ok()) return status;
     CUgraphExec ready = nullptr;
-    status =
-        cuda_status(api_, api_.cuGraphInstantiate(&ready, graph, 0), "cuGraphInstantiate");
+    status = cuda_status(api_, api_.cuGraphInstantiate(&ready, graph, 0), "cuGraphInstantiate");
     (void)api_.cuGraphDestroy(graph);
     if (!status.ok()) return status;
     return static_cast<void*>(ready);

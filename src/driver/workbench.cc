@@ -71,8 +71,7 @@ class HostWorkbench final : public Workbench {
     return static_cast<void*>(graph);
   }
   Status launch_graph(void* graph, void* stream) override {
-    return to_status(
-        lpGraphLaunch(static_cast<lpGraph_t>(graph), static_cast<lpStream_t>(stream)));
+    return to_status(lpGraphLaunch(static_cast<lpGraph_t>(graph), static_cast<lpStream_t>(stream)));
   }
   void destroy_graph(void* graph) override {
     static_cast<void>(lpGraphDestroy(static_cast<lpGraph_t>(graph)));

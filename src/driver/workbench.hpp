@@ -1,14 +1,14 @@
-// Workbench: what a program that uses Lamppost brings along itself, for lamppost-bench and the tests:
-// memory of the backend, streams and graphs. The library does not use it.
+// Workbench: what a program that uses Lamppost brings along itself, for lamppost-bench and the
+// tests: memory of the backend, streams and graphs. The library does not use it.
 //
 // Thread safety: calls on one object from one thread at a time. "Blocks" is said where a call may.
 #pragma once
 
 #include <lamppost/lamppost.h>
-#include <lamppost/status.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <lamppost/status.hpp>
 #include <memory>
 
 namespace lamppost {
@@ -28,8 +28,8 @@ class Workbench {
   virtual Status copy_out(void* to, const void* memory, std::size_t bytes) = 0;
   virtual Status fill_bytes(void* memory, int value, std::size_t bytes) = 0;
 
-  /// A stream as collectives take it. Destroy it after the communicators that were called on it, and
-  /// before the workbench.
+  /// A stream as collectives take it. Destroy it after the communicators that were called on it,
+  /// and before the workbench.
   virtual Result<void*> create_stream() = 0;
   /// Blocks until the stream is empty. null: nothing to do.
   virtual void destroy_stream(void* stream) = 0;
@@ -50,13 +50,15 @@ class Workbench {
   virtual std::size_t cache_bytes() const = 0;
 };
 
-/// A workbench on the backend of `comm`, which must live as long as streams are created. `device`: the
-/// communicator's; LP_DEFAULT: the calling thread's current one; of no meaning on the host. CUDA: its
-/// streams do not wait for the null stream. Errors: NOT_SUPPORTED in a build without that backend.
+/// A workbench on the backend of `comm`, which must live as long as streams are created. `device`:
+/// the communicator's; LP_DEFAULT: the calling thread's current one; of no meaning on the host.
+/// CUDA: its streams do not wait for the null stream. Errors: NOT_SUPPORTED in a build without that
+/// backend.
 Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, int device);
 
-/// Devices of a GPU backend that this process sees; 0 for the host, in a build without that backend,
-/// and where its driver does not start (creating a communicator tells why). May start the driver.
+/// Devices of a GPU backend that this process sees; 0 for the host, in a build without that
+/// backend, and where its driver does not start (creating a communicator tells why). May start the
+/// driver.
 int device_count(lpBackend_t backend);
 
 }  // namespace lamppost

@@ -36,8 +36,8 @@ struct BatchPlace {
   Mode mode;
 };
 
-/// A number of equal calls that are enqueued together, on sets of buffers by turns. Eager: one by one.
-/// Graph: captured once by prepare(), replayed by each enqueue().
+/// A number of equal calls that are enqueued together, on sets of buffers by turns. Eager: one by
+/// one. Graph: captured once by prepare(), replayed by each enqueue().
 class Batch {
  public:
   /// `sets` is not empty; all arguments must outlive the batch.

@@ -53,8 +53,8 @@ struct Outputs {
   std::vector<std::byte> residual_out;  // fused only
 };
 
-/// One set of tensors. In place, `out` is `in` and `residual_out` is `residual_in`. A plain all-reduce
-/// has no residual and no weight.
+/// One set of tensors. In place, `out` is `in` and `residual_out` is `residual_in`. A plain
+/// all-reduce has no residual and no weight.
 class RowBuffers {
  public:
   static Result<RowBuffers> create(Workbench& workbench, const Workload& workload,

@@ -77,8 +77,8 @@ const Result<NcclApi>& loaded() {
 
 Status to_status(int result, const char* call) {
   if (result == kSuccessCode) return {};
-  return Status(LP_ERROR_DRIVER,
-                fmt::format("{}: {} ({})", call, loaded().value().get_error_string(result), result));
+  return Status(LP_ERROR_DRIVER, fmt::format("{}: {} ({})", call,
+                                             loaded().value().get_error_string(result), result));
 }
 
 /// Another workbench's streams, graphs and copies, with memory of its own.

@@ -13,8 +13,8 @@
 namespace lamppost::bench {
 
 /// Opens the library; later calls give the first one's answer. Call it before ranks are threads: it
-/// sets NCCL_NVLS_ENABLE=0 where that is not set, since in-switch sums are not what ours is compared
-/// with and not every machine can run them. NOT_SUPPORTED with the reason.
+/// sets NCCL_NVLS_ENABLE=0 where that is not set, since in-switch sums are not what ours is
+/// compared with and not every machine can run them. NOT_SUPPORTED with the reason.
 Status load_nccl();
 
 /// One rank's NCCL communicator. Belongs to the rank's thread.
@@ -28,8 +28,8 @@ class NcclRank {
   virtual Issue issue(const Workload& workload) = 0;
   /// What went wrong in enqueued calls, if anything.
   virtual Status async_error() = 0;
-  /// The seat's workbench with memory of ncclMemAlloc in symmetric windows; allocating is collective.
-  /// Null where this NCCL has none.
+  /// The seat's workbench with memory of ncclMemAlloc in symmetric windows; allocating is
+  /// collective. Null where this NCCL has none.
   virtual Workbench* symmetric_workbench() = 0;
 };
 

@@ -41,8 +41,7 @@ RowResult measure_host_cost(RankContext& context, const Row& row) {
   Result<RowBuffers> buffers = RowBuffers::create(context.seat.workbench(), workload, options);
   Status status = buffers.status();
   if (status.ok()) {
-    status = buffers.value().reset(
-        Inputs::make(workload, context.world.rank(), options.operation));
+    status = buffers.value().reset(Inputs::make(workload, context.world.rank(), options.operation));
   }
   result.failures = collect_failures(context.world, context.seat.communicator(), status);
   if (!result.failures.empty()) return result;

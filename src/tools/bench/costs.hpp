@@ -1,5 +1,5 @@
-// What Lamppost costs beside the time of a call: the host's time to enqueue one (--op host_cost), and
-// the life of a communicator (--op init). Collective.
+// What Lamppost costs beside the time of a call: the host's time to enqueue one (--op host_cost),
+// and the life of a communicator (--op init). Collective.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ RowResult measure_host_cost(RankContext& context, const Row& row);
 /// This process's ranks of one communicator.
 using CreateRanks = std::function<Result<std::vector<Communicator>>()>;
 
-/// Creates and destroys `options.batches` times: `time` is creation, `destroy` what its name says, the
-/// slowest process each time. `world` has a rank a process; null: there is only this one.
+/// Creates and destroys `options.batches` times: `time` is creation, `destroy` what its name says,
+/// the slowest process each time. `world` has a rank a process; null: there is only this one.
 Result<RowResult> measure_init(World* world, const Options& options, const CreateRanks& create);
 
 }  // namespace lamppost::bench

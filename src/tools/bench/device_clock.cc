@@ -8,8 +8,7 @@
 namespace lamppost::bench {
 
 Status enqueue_probe(RankSeat& seat, const ProbeRequest& request) {
-  const lpResult_t result =
-      lpInternalProbe(seat.communicator().handle(), &request, seat.stream());
+  const lpResult_t result = lpInternalProbe(seat.communicator().handle(), &request, seat.stream());
   return result == LP_SUCCESS ? Status() : Status(result, lpGetLastError(nullptr));
 }
 
@@ -44,9 +43,8 @@ Result<std::vector<std::int64_t>> DeviceClock::read() const {
   std::vector<std::int64_t> ns;
   for (const std::uint64_t tick : ticks) {
     // Nanosecond clocks as they are: a double has too few bits for a time since 1970.
-    ns.push_back(ns_per_tick_ == 1.0
-                     ? static_cast<std::int64_t>(tick)
-                     : std::llround(static_cast<long double>(tick) * ns_per_tick_));
+    ns.push_back(ns_per_tick_ == 1.0 ? static_cast<std::int64_t>(tick)
+                                     : std::llround(static_cast<long double>(tick) * ns_per_tick_));
   }
   return ns;
 }

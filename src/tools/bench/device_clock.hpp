@@ -1,5 +1,5 @@
-// The device's own clock on one rank's stream: timestamps that a kernel takes between other work, and
-// how far ranks' clocks are apart. Belongs to one rank and one thread.
+// The device's own clock on one rank's stream: timestamps that a kernel takes between other work,
+// and how far ranks' clocks are apart. Belongs to one rank and one thread.
 #pragma once
 
 #include <cstdint>

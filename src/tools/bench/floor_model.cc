@@ -17,8 +17,7 @@ double floor_us(const Floor& floor, const FloorRow& row) {
   const double launch = row.mode == Mode::kGraph ? floor.graph_node_us : floor.eager_launch_us;
   const double message = row.rank_count == 1 ? 0 : floor.word_us;
   const double gbps = link_gbps(floor, row.bytes);
-  const double link =
-      gbps == 0 ? 0 : static_cast<double>(bytes_per_link(row)) * 1e-3 / gbps;
+  const double link = gbps == 0 ? 0 : static_cast<double>(bytes_per_link(row)) * 1e-3 / gbps;
   return launch + message + link;
 }
 

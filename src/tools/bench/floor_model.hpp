@@ -3,8 +3,8 @@
 //   floor = launch + one message + bytes over one link / the link's rate
 //
 // A call is one launch; every rank must hear of every other, which takes one message at least; and
-// one-shot pushes all bytes to each of the other ranks, over a link each. Where those links share a port
-// (a switch) the last part is n - 1 times as long: the floor is then low, and still a floor.
+// one-shot pushes all bytes to each of the other ranks, over a link each. Where those links share a
+// port (a switch) the last part is n - 1 times as long: the floor is then low, and still a floor.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct LinkRate {
 /// What was measured once for all rows.
 struct Floor {
   bool is_measured = false;
-  double word_us = 0;         // one way, a word; 0 with one rank
-  double block_us = 0;        // one way, 4 KB by a block
-  double graph_node_us = 0;   // an empty kernel after another, in a graph
-  double eager_launch_us = 0; // the same, launched one by one
+  double word_us = 0;           // one way, a word; 0 with one rank
+  double block_us = 0;          // one way, 4 KB by a block
+  double graph_node_us = 0;     // an empty kernel after another, in a graph
+  double eager_launch_us = 0;   // the same, launched one by one
   std::vector<LinkRate> links;  // ascending; empty with one rank
 };
 
@@ -50,8 +50,8 @@ struct PushTime {
   double ns = 0;
 };
 
-/// The rate of the bytes that `larger` has more than `smaller`, so that launch and latency, which both
-/// have, do not count; 0 if it did not take longer.
+/// The rate of the bytes that `larger` has more than `smaller`, so that launch and latency, which
+/// both have, do not count; 0 if it did not take longer.
 double marginal_gbps(const PushTime& smaller, const PushTime& larger);
 
 }  // namespace lamppost::bench

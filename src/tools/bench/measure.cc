@@ -42,8 +42,7 @@ class RowRun {
  private:
   /// A vote: true if no rank has failed; otherwise result_.failures says who and why.
   bool all_ok(const Status& status) {
-    result_.failures =
-        collect_failures(context_.world, context_.seat.communicator(), status);
+    result_.failures = collect_failures(context_.world, context_.seat.communicator(), status);
     return result_.failures.empty();
   }
 
@@ -57,10 +56,10 @@ class RowRun {
     Workbench& workbench = context_.seat.workbench();
     inputs_ = Inputs::make(workload_, context_.world.rank(), options.operation);
     result_.rotation = plan_rotation(
-        options.rotate_sets, {RowBuffers::set_bytes(workload_, options), workbench.cache_bytes(),
-                              options.iterations});
-    result_.floor_us = floor_us(context_.survey.floor,
-                                {options.mode, workload_.rank_count, workload_.row.bytes});
+        options.rotate_sets,
+        {RowBuffers::set_bytes(workload_, options), workbench.cache_bytes(), options.iterations});
+    result_.floor_us =
+        floor_us(context_.survey.floor, {options.mode, workload_.rank_count, workload_.row.bytes});
     Status status = allocate_sets(workbench, sets_);
     Workbench* symmetric =
         context_.nccl == nullptr ? nullptr : context_.nccl->symmetric_workbench();
@@ -122,10 +121,9 @@ class RowRun {
         count_rank_differences(world, first_.out.data(), first_.out.size(), element);
     std::uint64_t beyond_bound = 0;
     if (fused_) {
-      beyond_bound =
-          count_wrong_fused(workload_, first_.out.data(), first_.residual_out.data());
-      result_.wrong.differ_by_rank += count_rank_differences(
-          world, first_.residual_out.data(), first_.residual_out.size(), element);
+      beyond_bound = count_wrong_fused(workload_, first_.out.data(), first_.residual_out.data());
+      result_.wrong.differ_by_rank += count_rank_differences(world, first_.residual_out.data(),
+                                                             first_.residual_out.size(), element);
     } else {
       beyond_bound = count_wrong_sums(workload_, first_.out.data());
     }
@@ -140,8 +138,8 @@ class RowRun {
       Outputs outputs;
       Status status = buffers.read(outputs);
       if (!status.ok()) return status;
-      changed_ += count_differences(first_.out.data(), outputs.out.data(), outputs.out.size(),
-                                    element);
+      changed_ +=
+          count_differences(first_.out.data(), outputs.out.data(), outputs.out.size(), element);
       changed_ += count_differences(first_.residual_out.data(), outputs.residual_out.data(),
                                     outputs.residual_out.size(), element);
     }
@@ -164,8 +162,8 @@ class RowRun {
     std::vector<Contender> all;
     if (NcclRank* nccl = context_.nccl; nccl != nullptr) {
       const auto error = [nccl] { return nccl->async_error(); };
-      all.push_back({Batch(place, sets_, options.iterations, nccl->issue(workload_)),
-                     &result_.nccl, error});
+      all.push_back(
+          {Batch(place, sets_, options.iterations, nccl->issue(workload_)), &result_.nccl, error});
       if (!symmetric_sets_.empty()) {
         all.push_back({Batch(place, symmetric_sets_, options.iterations, nccl->issue(workload_)),
                        &result_.nccl_symmetric, error});
@@ -275,8 +273,8 @@ class RowRun {
   Inputs inputs_;
   std::vector<RowBuffers> sets_;
   std::vector<RowBuffers> symmetric_sets_;  // NCCL's; empty: no comparison with them
-  Outputs first_;               // of the first call on the first set
-  std::uint64_t changed_ = 0;   // elements of this rank's later outputs that are not first_'s bits
+  Outputs first_;                           // of the first call on the first set
+  std::uint64_t changed_ = 0;  // elements of this rank's later outputs that are not first_'s bits
   RowResult result_;
 };
 

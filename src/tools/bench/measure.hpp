@@ -42,13 +42,13 @@ struct RowResult {
   Row row;
   RotationPlan rotation;
   TimeStats time;
-  DeviceTimes device;       // by the devices' clocks, of batches of their own
-  double floor_us = 0;      // 0: not measured
-  TimeStats nccl;           // no samples: not measured
-  TimeStats nccl_symmetric; // the same
-  TimeStats destroy;        // --op init only
-  double algbw_gbps = 0;  // 1e9 bytes a second: bytes / p50
-  double busbw_gbps = 0;  // algbw * 2 (n - 1) / n
+  DeviceTimes device;        // by the devices' clocks, of batches of their own
+  double floor_us = 0;       // 0: not measured
+  TimeStats nccl;            // no samples: not measured
+  TimeStats nccl_symmetric;  // the same
+  TimeStats destroy;         // --op init only
+  double algbw_gbps = 0;     // 1e9 bytes a second: bytes / p50
+  double busbw_gbps = 0;     // algbw * 2 (n - 1) / n
   WrongValues wrong;
   std::vector<RankFailure> failures;  // ranks whose call failed; the numbers are then void
 

@@ -146,9 +146,10 @@ void declare_measurement(CLI::App& app, Options& options, RawOptions& raw) {
 
 void declare_ranks(CLI::App& app, Options& options, RawOptions& raw) {
   const char* group = "Ranks";
-  app.add_option("-t,--ranks", options.thread_ranks,
-                 "Ranks as threads of this process (default: the GPUs, 4 on the host); under mpirun "
-                 "one rank a process")
+  app.add_option(
+         "-t,--ranks", options.thread_ranks,
+         "Ranks as threads of this process (default: the GPUs, 4 on the host); under mpirun "
+         "one rank a process")
       ->type_name("N")
       ->group(group)
       ->check(in_range(1, LP_MAX_WORLD_TODAY));
@@ -236,12 +237,11 @@ std::string find_conflict(const Options& options) {
 
 /// Moves `raw` into `options`. Returns what is wrong, if anything.
 std::string finish(const RawOptions& raw, Options& options) {
-  for (const std::string& problem :
-       {take_size("--min-bytes", raw.min_bytes, &options.min_bytes),
-        take_size("--max-bytes", raw.max_bytes, &options.max_bytes),
-        take_size("--step-bytes", raw.step_bytes, &options.step_bytes),
-        take_size("--slot-bytes", raw.slot_bytes, &options.slot_bytes),
-        take_rotation(raw.rotate, &options.rotate_sets)}) {
+  for (const std::string& problem : {take_size("--min-bytes", raw.min_bytes, &options.min_bytes),
+                                     take_size("--max-bytes", raw.max_bytes, &options.max_bytes),
+                                     take_size("--step-bytes", raw.step_bytes, &options.step_bytes),
+                                     take_size("--slot-bytes", raw.slot_bytes, &options.slot_bytes),
+                                     take_rotation(raw.rotate, &options.rotate_sets)}) {
     if (!problem.empty()) return problem;
   }
   if (!raw.step_bytes.empty() && options.step_bytes == 0) {

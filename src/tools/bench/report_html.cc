@@ -126,11 +126,10 @@ std::string tiles(const Report& report) {
   return "<div class=\"tiles\">\n" +
          tile(time_text(smallest->time.p50_us) + " µs", "median at " + size) +
          tile(time_text(smallest->time.p99_us) + " µs", "99th percentile at " + size) +
-         (report.has_collectives()
-              ? tile(short_number_text(best->busbw_gbps) + " GB/s",
-                     "best bus bandwidth, at " + bytes_text(best->row.bytes)) +
-                    tile(checked, "output elements checked")
-              : "") +
+         (report.has_collectives() ? tile(short_number_text(best->busbw_gbps) + " GB/s",
+                                          "best bus bandwidth, at " + bytes_text(best->row.bytes)) +
+                                         tile(checked, "output elements checked")
+                                   : "") +
          "</div>\n";
 }
 
@@ -159,8 +158,8 @@ Chart latency_chart(const Report& report) {
       series_of(report, "p99", kP99Colour, [](const RowResult& r) { return r.time.p99_us; }));
   chart.series[0].labelled = true;
   if (!report.has_collectives()) return chart;
-  chart.series.push_back(dashed(series_of(
-      report, "device", kDeviceColour, [](const RowResult& r) { return r.device.p50_us; })));
+  chart.series.push_back(dashed(series_of(report, "device", kDeviceColour,
+                                          [](const RowResult& r) { return r.device.p50_us; })));
   if (report.floor.is_measured) {
     chart.series.push_back(dashed(
         series_of(report, "floor", kFloorColour, [](const RowResult& r) { return r.floor_us; })));
@@ -168,17 +167,15 @@ Chart latency_chart(const Report& report) {
   if (report.options.compare == Comparison::kNccl) {
     chart.series.push_back(
         series_of(report, "NCCL", kNcclColour, [](const RowResult& r) { return r.nccl.p50_us; }));
-    chart.series.push_back(
-        series_of(report, "NCCL sym", kSymmetricColour,
-                  [](const RowResult& r) { return r.nccl_symmetric.p50_us; }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour,
+                                     [](const RowResult& r) { return r.nccl_symmetric.p50_us; }));
   }
   return chart;
 }
 
 /// Bytes by another time than ours.
 double gbps_at(const RowResult& result, const TimeStats& time) {
-  return time.samples_us.empty() ? 0
-                                 : static_cast<double>(result.row.bytes) * 1e-3 / time.p50_us;
+  return time.samples_us.empty() ? 0 : static_cast<double>(result.row.bytes) * 1e-3 / time.p50_us;
 }
 
 Chart bandwidth_chart(const Report& report) {
@@ -189,11 +186,11 @@ Chart bandwidth_chart(const Report& report) {
       series_of(report, "busbw", kBusbwColour, [](const RowResult& r) { return r.busbw_gbps; })));
   chart.series[0].labelled = true;
   if (report.options.compare == Comparison::kNccl) {
-    chart.series.push_back(series_of(
-        report, "NCCL", kNcclColour, [](const RowResult& r) { return gbps_at(r, r.nccl); }));
-    chart.series.push_back(
-        series_of(report, "NCCL sym", kSymmetricColour,
-                  [](const RowResult& r) { return gbps_at(r, r.nccl_symmetric); }));
+    chart.series.push_back(series_of(report, "NCCL", kNcclColour,
+                                     [](const RowResult& r) { return gbps_at(r, r.nccl); }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour, [](const RowResult& r) {
+      return gbps_at(r, r.nccl_symmetric);
+    }));
   }
   return chart;
 }
@@ -203,18 +200,17 @@ std::string ratio_charts(const Report& report) {
   std::string out;
   if (report.floor.is_measured) {
     Chart chart{"Above the floor", "time / floor", {}, false};
-    chart.series.push_back(series_of(report, "time", kP50Colour,
-                                     [](const RowResult& r) { return r.over_floor(); }));
+    chart.series.push_back(
+        series_of(report, "time", kP50Colour, [](const RowResult& r) { return r.over_floor(); }));
     chart.series[0].labelled = true;
     out += draw_chart(chart);
   }
   if (report.options.compare == Comparison::kNccl) {
     Chart chart{"Beside NCCL", "NCCL's time / ours", {}, false};
-    chart.series.push_back(series_of(report, "NCCL", kNcclColour,
-                                     [](const RowResult& r) { return r.ratio(r.nccl); }));
     chart.series.push_back(
-        series_of(report, "NCCL sym", kSymmetricColour,
-                  [](const RowResult& r) { return r.ratio(r.nccl_symmetric); }));
+        series_of(report, "NCCL", kNcclColour, [](const RowResult& r) { return r.ratio(r.nccl); }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour,
+                                     [](const RowResult& r) { return r.ratio(r.nccl_symmetric); }));
     chart.series[0].labelled = true;
     out += draw_chart(chart);
   }
@@ -236,8 +232,8 @@ std::string table_row(const Report& report, const RowResult& result) {
   const std::vector<Column> columns = time_columns(report);
   const std::size_t others = columns.size() + (report.has_collectives() ? 3 : 0);
   if (!measured(result)) {
-    std::string out = fmt::format("<tr class=\"wrong\">{}<td colspan=\"{}\">failed</td></tr>\n",
-                                  cells, others);
+    std::string out =
+        fmt::format("<tr class=\"wrong\">{}<td colspan=\"{}\">failed</td></tr>\n", cells, others);
     for (const RankFailure& failure : result.failures) {
       out +=
           fmt::format("<tr class=\"wrong detail\"><td colspan=\"{}\">rank {}: {}\n{}</td></tr>\n",
@@ -263,9 +259,8 @@ std::string table_row(const Report& report, const RowResult& result) {
 }
 
 std::string table(const Report& report) {
-  std::string out = fmt::format(
-      "<section class=\"scroll\"><table>\n<tr><th>size</th><th>{}</th>",
-      report.fused() ? "tokens" : "count");
+  std::string out = fmt::format("<section class=\"scroll\"><table>\n<tr><th>size</th><th>{}</th>",
+                                report.fused() ? "tokens" : "count");
   for (const Column& column : time_columns(report)) {
     const std::string unit = column.unit == std::string("us") ? "µs" : column.unit;
     out += fmt::format("<th>{}<small>{}</small></th>", column.title, unit);
@@ -305,16 +300,19 @@ std::string methods(const Report& report) {
   std::string out =
       fmt::format("<div><h2>How it was measured</h2><p>{}</p>", report.facts.how_measured);
   if (report.has_collectives()) {
-    out += fmt::format("<p>algbw is bytes by time; busbw is algbw * 2 (n - 1) / n, n = {} ranks.</p>",
-                       report.rank_count());
+    out +=
+        fmt::format("<p>algbw is bytes by time; busbw is algbw * 2 (n - 1) / n, n = {} ranks.</p>",
+                    report.rank_count());
   }
   if (report.floor.is_measured) {
     out += fmt::format(
-        "<h2>The floor</h2><p>A row's floor is one launch, one message and its bytes over one link. "
+        "<h2>The floor</h2><p>A row's floor is one launch, one message and its bytes over one "
+        "link. "
         "On this machine {}.</p>",
         floor_sentence(report));
   }
-  return out + fmt::format("<h2>How it was checked</h2><p>{}</p></div>\n", report.facts.how_checked);
+  return out +
+         fmt::format("<h2>How it was checked</h2><p>{}</p></div>\n", report.facts.how_checked);
 }
 
 std::string verdict_banner(const Report& report) {

@@ -50,9 +50,9 @@ Json facts_json(const RunFacts& facts) {
 }
 
 Json time_json(const TimeStats& time) {
-  return Json{{"avg", time.avg_us},        {"p50", time.p50_us}, {"p99", time.p99_us},
-              {"min", time.min_us},        {"max", time.max_us}, {"skew", time.skew_us},
-              {"host", time.host_us},      {"samples", time.samples_us}};
+  return Json{{"avg", time.avg_us},   {"p50", time.p50_us},        {"p99", time.p99_us},
+              {"min", time.min_us},   {"max", time.max_us},        {"skew", time.skew_us},
+              {"host", time.host_us}, {"samples", time.samples_us}};
 }
 
 Json device_json(const DeviceTimes& device) {

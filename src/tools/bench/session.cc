@@ -72,8 +72,8 @@ RowResult measure(RankContext& context, const Row& row, const Prepared& prepared
   return measure_row(context, row);
 }
 
-/// Runs `on_ranks` once for the survey, if there is to be one, and once for the rows. `prepared` has
-/// a place for every rank of this process, found by `place_of`.
+/// Runs `on_ranks` once for the survey, if there is to be one, and once for the rows. `prepared`
+/// has a place for every rank of this process, found by `place_of`.
 ExitCode survey_and_run(const Options& options, int devices, const Surroundings& surroundings,
                         std::vector<Prepared>& prepared,
                         const std::function<ExitCode(const RankBody&)>& on_ranks) {
@@ -116,8 +116,7 @@ ExitCode on_threads(const Options& options, int devices, const RankBody& body) {
   std::vector<ExitCode> exit_codes(seats.size(), kSuccess);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    threads.emplace_back(
-        [&, rank] { exit_codes[rank] = body(*worlds[rank], *seats[rank]); });
+    threads.emplace_back([&, rank] { exit_codes[rank] = body(*worlds[rank], *seats[rank]); });
   }
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(exit_codes.begin(), exit_codes.end());
@@ -192,17 +191,16 @@ ExitCode run_threads(const Options& given) {
   }
   std::vector<Prepared> prepared(static_cast<std::size_t>(options.thread_ranks));
   if (options.operation == Operation::kInit) {
-    Result<RowResult> row = measure_init(
-        nullptr, options, [&] { return create_thread_ranks(options, devices); });
+    Result<RowResult> row =
+        measure_init(nullptr, options, [&] { return create_thread_ranks(options, devices); });
     if (!row.ok()) {
       print_error("creating the communicator", row.status());
       return kCallFailed;
     }
     for (Prepared& one : prepared) one.init_row = row.value();
   }
-  return survey_and_run(
-      options, devices, surroundings, prepared,
-      [&](const RankBody& body) { return on_threads(options, devices, body); });
+  return survey_and_run(options, devices, surroundings, prepared,
+                        [&](const RankBody& body) { return on_threads(options, devices, body); });
 }
 
 ExitCode run_process(MpiProcess& process, const Options& options) {

@@ -1,5 +1,5 @@
-// From the options to an exit status: the ranks are made, the machine is surveyed, all rows are measured,
-// the reports written. Rank 0 prints and writes the files.
+// From the options to an exit status: the ranks are made, the machine is surveyed, all rows are
+// measured, the reports written. Rank 0 prints and writes the files.
 #pragma once
 
 #include <lamppost/communicator.hpp>

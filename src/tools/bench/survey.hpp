@@ -1,6 +1,6 @@
-// Survey: what probes find out about the machine before the rows: how far the devices' clocks are apart
-// and, with --floor, latency, launch and link. Runs on a communicator of its own, which takes no
-// collective afterwards. Collective.
+// Survey: what probes find out about the machine before the rows: how far the devices' clocks are
+// apart and, with --floor, latency, launch and link. Runs on a communicator of its own, which takes
+// no collective afterwards. Collective.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace lamppost::bench {
 
 struct Survey {
-  Floor floor;                    // equal on all ranks
+  Floor floor;                       // equal on all ranks
   std::int64_t clock_offset_ns = 0;  // this rank's device clock minus rank 0's
 };
 

@@ -25,8 +25,8 @@ struct TimeStats {
   double max_us = 0;
   double skew_us = 0;  // first to last rank's start of a batch, median over batches; of a batch,
                        // not of a call
-  double host_us = 0;  // what enqueueing one call took of the host's time, slowest rank, median over
-                       // batches
+  double host_us = 0;  // what enqueueing one call took of the host's time, slowest rank, median
+                       // over batches
 };
 
 /// Fills in avg, p50, p99, min and max from the samples, of which there is at least one.
