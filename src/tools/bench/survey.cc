@@ -6,6 +6,7 @@
 
 #include "tools/bench/batch.hpp"
 #include "tools/bench/device_clock.hpp"
+#include "tools/bench/timing.hpp"
 
 namespace lamppost::bench {
 namespace {
@@ -15,11 +16,6 @@ constexpr int kRepeats = 7;
 constexpr int kNodes = 200;
 constexpr std::uint64_t kLeastPushBytes = 256 * 1024;  // below, a push is mostly its launch
 constexpr std::uint64_t kPushFactor = 4;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// One rank's part of a survey. A rank that has failed goes on meeting the others.
 class SurveyRun {

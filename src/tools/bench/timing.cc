@@ -13,13 +13,12 @@ double nearest_rank(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(std::max(place, 1.0)) - 1];
 }
 
-/// Nearest rank, so always one of the values.
+}  // namespace
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return nearest_rank(values, 0.50);
 }
-
-}  // namespace
 
 void describe_samples(TimeStats& stats) {
   std::vector<double> sorted = stats.samples_us;

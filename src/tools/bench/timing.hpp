@@ -29,6 +29,9 @@ struct TimeStats {
                        // over batches
 };
 
+/// Nearest rank, so always one of the values, of which there is at least one.
+double median(std::vector<double> values);
+
 /// Fills in avg, p50, p99, min and max from the samples, of which there is at least one.
 void describe_samples(TimeStats& stats);
 
