@@ -12,6 +12,7 @@ using device::CudaTarget;
 #define LAMPPOST_ENTRY(symbol, args_type, call)                                                     \
   extern "C" __global__ void __launch_bounds__(512, 1) symbol(const __grid_constant__ args_type args) { \
     CudaTarget::wait_for_earlier_launches();                                                        \
+    CudaTarget::allow_later_launches();                                                             \
     CudaTarget target;                                                                              \
     call(target, args);                                                                             \
   }

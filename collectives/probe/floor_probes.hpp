@@ -164,7 +164,7 @@ LAMPPOST_DEVICE void probe_one_way(T& t, const ProbeArgs& args) {
       pass_word<T, WordPoll<T>>(t, call, args);
     }
   }
-  call.leave(0);
+  call.leave(0, [] {});
 }
 
 template <device::Target T>

@@ -48,11 +48,12 @@ class Communicator {
   int rank_count() const { return static_cast<int>(parts_.facts.rank_count); }
   lpBackend_t backend() const { return parts_.driver->backend(); }
   Driver& driver() { return *parts_.driver; }
-  StreamHandle own_stream() const { return parts_.own_stream; }
+  /// What a null stream means here: the vendor's default stream, or the communicator's own (host).
+  StreamHandle null_stream() const { return null_stream_; }
   const Workspace& workspace() const { return parts_.workspace; }
   device::ControlPage& page() const;
 
-  /// Enqueues a checked call. 0 as stream: the communicator's own (host).
+  /// Enqueues a checked call. 0 as stream: null_stream().
   Status enqueue(const CollectiveCall& call, StreamHandle stream);
   /// Enqueues a probe, as a call is enqueued. For lamppost-bench.
   Status enqueue_probe(const ProbeRequest& request, StreamHandle stream);
@@ -65,15 +66,19 @@ class Communicator {
   std::string& last_error() { return last_error_; }
 
  private:
-  Status order_streams(StreamHandle stream);
+  Status check_memory(const CollectiveCall& call);
+  template <class Launch>
+  Status launch_in_order(StreamHandle stream, Launch&& launch);
+  Status order(StreamHandle stream, const StreamFacts& facts);
+  std::uint32_t* finished_ticket() const;
   bool is_call_in_flight();
   bool drain(std::int64_t timeout_ms);
 
   CommunicatorParts parts_;
   Launcher launcher_;
-  StreamHandle last_stream_ = 0;
-  bool last_was_captured_ = false;
-  StreamHandle last_eager_stream_ = 0;
+  StreamHandle null_stream_;  // what a call without a stream runs on
+  StreamFacts last_eager_{};     // where the last eager call went
+  StreamFacts last_captured_{};  // and the last captured one
   std::string last_error_;
 };
 

@@ -5,16 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <lamppost/types.hpp>
 #include <new>
 
+#include "api/backend.hpp"
 #include "base/process_identity.hpp"
-#include "collectives/entry_host.hpp"
-#include "collectives/kernel_table.hpp"
-#include "driver/host.hpp"
-#include "fibers/scheduler.hpp"
 #include "health/health.hpp"
-#include "transports/shm/shm_transport.hpp"
+#include "transports/vmm/vmm_transport.hpp"
 
 namespace lamppost {
 namespace {
@@ -22,6 +18,7 @@ namespace {
 using device::ControlPage;
 
 constexpr std::uint32_t kHostSelfTestRounds = 16;
+constexpr std::uint32_t kDeviceSelfTestRounds = 256;
 
 #ifndef LAMPPOST_BUILD_ID
 #define LAMPPOST_BUILD_ID "unknown"
@@ -32,6 +29,7 @@ struct CreationFacts {
   std::int64_t library_version;
   char build_id[48];
   std::int64_t backend;
+  std::int64_t chip;
   std::int64_t lanes;
   std::int64_t slot_bytes;
   std::int64_t timeout_ms;
@@ -40,8 +38,9 @@ struct CreationFacts {
   std::int64_t allow_shared_device;
   std::int64_t early_launch;
   std::uint64_t communicator_id;    // rank 0's draw is used
-  std::uint32_t max_blocks;         // minimum
+  std::uint32_t resident_blocks;    // for block_budget()
   std::uint32_t max_block_threads;  // minimum
+  DeviceUuid uuid;
 };
 
 CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) {
@@ -49,6 +48,7 @@ CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) 
   facts.library_version = LP_VERSION;
   std::strncpy(facts.build_id, LAMPPOST_BUILD_ID, sizeof(facts.build_id) - 1);
   facts.backend = config.backend;
+  facts.chip = device.chip;
   facts.lanes = device.lanes;
   facts.slot_bytes = static_cast<std::int64_t>(config.slot_bytes);
   facts.timeout_ms = config.timeout_ms;
@@ -57,8 +57,9 @@ CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) 
   facts.allow_shared_device = config.allow_shared_device ? 1 : 0;
   facts.early_launch = config.early_launch ? 1 : 0;
   facts.communicator_id = process_identity().nonce[0] ^ reinterpret_cast<std::uintptr_t>(&facts);
-  facts.max_blocks = device.max_blocks;
+  facts.resident_blocks = device.resident_blocks;
   facts.max_block_threads = device.max_block_threads;
+  facts.uuid = device.uuid;
   return facts;
 }
 
@@ -77,6 +78,7 @@ Status compare_facts(const std::vector<CreationFacts>& all) {
   constexpr Field kFields[] = {
       {"the library's version", &CreationFacts::library_version},
       {"lpConfig.backend", &CreationFacts::backend},
+      {"the device's compute capability", &CreationFacts::chip},
       {"the device's lanes", &CreationFacts::lanes},
       {"lpConfig.slot_bytes", &CreationFacts::slot_bytes},
       {"lpConfig.timeout_ms", &CreationFacts::timeout_ms},
@@ -99,23 +101,51 @@ Status compare_facts(const std::vector<CreationFacts>& all) {
   return {};
 }
 
-/// The backend's driver, or the reason why there is none.
-Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
-                                            const CreationOptions& options) {
-  if (config.backend != LP_BACKEND_HOST) {
-    return Status(LP_ERROR_NOT_SUPPORTED,
-                  fmt::format("this build has no {} backend", backend_name(config.backend)));
+/// The ranks whose device is that of `rank`, itself included. A rank on the host has its own.
+std::uint32_t ranks_on_device_of(const std::vector<CreationFacts>& all, std::size_t rank) {
+  if (all[rank].uuid == DeviceUuid{}) return 1;
+  return static_cast<std::uint32_t>(
+      std::count_if(all.begin(), all.end(),
+                    [&](const CreationFacts& facts) { return facts.uuid == all[rank].uuid; }));
+}
+
+/// Two ranks on one device work, but wait for each other's kernels there: only where it was asked for.
+Status check_devices(const std::vector<CreationFacts>& all) {
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    for (std::size_t other = 0; other < r; ++other) {
+      if (all[r].uuid == DeviceUuid{} || all[r].uuid != all[other].uuid ||
+          all[r].allow_shared_device != 0) {
+        continue;
+      }
+      return Status(LP_ERROR_INVALID_USAGE,
+                    fmt::format("ranks {} and {} are on the same device, {}: give each its own (by "
+                                "lpConfig.device, or a current context), or set "
+                                "lpConfig.allow_shared_device",
+                                other, r, to_string(all[r].uuid)));
+    }
   }
-  const Result<std::optional<std::uint64_t>> seed = integer_from_environment("LAMPPOST_HOST_SEED");
-  if (!seed.ok()) return seed.status();
-  if (seed.value()) fibers::set_host_seed(*seed.value());
-  const device::HostKernel* kernels =
-      options.host_kernels != nullptr ? options.host_kernels : host_kernels();
-  return make_host_driver(kernels, kKernelCount);
+  return {};
+}
+
+/// Blocks that every rank can have resident at once: the least over all ranks of what its device holds,
+/// shared by the ranks on it, and by two launches where one may start before the other ends.
+Result<std::uint32_t> block_budget(const std::vector<CreationFacts>& all) {
+  std::uint32_t budget = device::ArrivalWord::kMostBlocks;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const std::uint32_t sharers = ranks_on_device_of(all, r) * (all[r].early_launch != 0 ? 2 : 1);
+    const std::uint32_t share = all[r].resident_blocks / sharers;
+    if (share == 0) {
+      return Status(LP_ERROR_RESOURCE_LIMIT,
+                    fmt::format("the device of rank {} holds {} blocks at once, too few for {} "
+                                "launches that wait for each other",
+                                r, all[r].resident_blocks, sharers));
+    }
+    budget = std::min(budget, share);
+  }
+  return budget;
 }
 
 DeviceFacts limited(DeviceFacts facts, const CreationOptions& options) {
-  if (options.max_blocks != 0) facts.max_blocks = options.max_blocks;
   if (options.max_block_threads != 0) facts.max_block_threads = options.max_block_threads;
   return facts;
 }
@@ -149,11 +179,15 @@ Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorP
   std::vector<CreationFacts> all;
   status = all_gather_value(bootstrap, facts_of(parts.config, device), all, "exchange of facts");
   if (status.ok()) status = compare_facts(all);  // the same verdict on all ranks
+  if (status.ok()) status = check_devices(all);
   if (!status.ok()) return status;
-  parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes,
-                 device::ArrivalWord::kMostBlocks, all[0].max_block_threads};
+  const Result<std::uint32_t> budget = block_budget(all);
+  if (!budget.ok()) return budget.status();
+  const std::uint32_t blocks =
+      options.max_blocks == 0 ? budget.value() : std::min(budget.value(), options.max_blocks);
+  parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes, blocks,
+                 all[0].max_block_threads, parts.config.early_launch};
   for (const CreationFacts& facts : all) {
-    parts.facts.max_blocks = std::min(parts.facts.max_blocks, facts.max_blocks);
     parts.facts.max_block_threads =
         std::min(parts.facts.max_block_threads, facts.max_block_threads);
   }
@@ -173,7 +207,7 @@ Status allocate(Bootstrap& bootstrap, std::uint64_t communicator_id, Communicato
   initialise_page(*new (parts.control_page->address()) ControlPage, bootstrap, communicator_id,
                   parts.driver->device_facts().ticks_per_second);
 
-  const std::unique_ptr<Transport> transport = make_shm_transport();
+  const std::unique_ptr<Transport> transport = make_vmm_transport();
   const device::Layout layout{parts.facts.rank_count, parts.facts.slot_bytes};
   Result<Workspace> workspace =
       set_up_workspace(bootstrap, *parts.driver, *transport, layout, parts.fault);
@@ -192,7 +226,9 @@ Status prove(Bootstrap& bootstrap, Communicator& communicator, const ResolvedCon
   // vote.
   const std::int64_t test_timeout_ms = config.setup_timeout_ms / 2 + 1;
   communicator.set_timeout(test_timeout_ms, test_timeout_ms);
-  status = vote(bootstrap, communicator.self_test(kHostSelfTestRounds), "self-test");
+  const std::uint32_t rounds =
+      communicator.backend() == LP_BACKEND_HOST ? kHostSelfTestRounds : kDeviceSelfTestRounds;
+  status = vote(bootstrap, communicator.self_test(rounds), "self-test");
   if (!status.ok()) return status;
   communicator.set_timeout(config.timeout_ms, config.first_call_timeout_ms);
   return bootstrap.barrier("ready");

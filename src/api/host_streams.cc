@@ -63,7 +63,7 @@ lpResult_t lpCommSynchronize(lpComm_t comm) {
   lamppost::Communicator* communicator = lamppost::find_communicator(comm);
   if (communicator == nullptr) return report(lamppost::not_a_communicator(comm));
   return report(communicator,
-                communicator->driver().synchronize_stream(communicator->own_stream()));
+                communicator->driver().synchronize_stream(communicator->null_stream()));
 }
 
 lpResult_t lpStreamBeginCapture(lpStream_t stream) {

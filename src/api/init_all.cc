@@ -12,9 +12,26 @@
 #include <thread>
 
 namespace lamppost {
+namespace {
+
+/// Rank r's device: devices[r], else the configuration's for all, else r.
+Result<ResolvedConfig> config_of_rank(const lpConfig* config, const int* devices, int rank) {
+  Result<ResolvedConfig> resolved = resolve_config(config);
+  if (!resolved.ok() || resolved.value().backend == LP_BACKEND_HOST) return resolved;
+  if (devices != nullptr && devices[rank] < 0) {
+    return Status(LP_ERROR_INVALID_ARGUMENT,
+                  fmt::format("devices[{}] is {}: must be 0 or more", rank, devices[rank]));
+  }
+  if (devices != nullptr) resolved.value().device = devices[rank];
+  if (resolved.value().device < 0) resolved.value().device = rank;
+  return resolved;
+}
+
+}  // namespace
 
 Result<std::vector<std::unique_ptr<Communicator>>> create_all(int rank_count,
                                                               const lpConfig* config,
+                                                              const int* devices,
                                                               const CreationOptions& options) {
   using Created = Result<std::unique_ptr<Communicator>>;
   auto group = std::make_shared<ThreadGroup>(rank_count);
@@ -26,7 +43,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_all(int rank_count,
     for (int r = 0; r < rank_count; ++r) {
       threads.emplace_back([&, r, bootstrap = make_thread_bootstrap(group, r)]() mutable {
         created[static_cast<std::size_t>(r)] =
-            create_communicator(*bootstrap, resolve_config(config), options);
+            create_communicator(*bootstrap, config_of_rank(config, devices, r), options);
         bootstrap.reset();  // a rank that failed early is known to have left
       });
     }
@@ -47,7 +64,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_all(int rank_count,
 
 }  // namespace lamppost
 
-extern "C" lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int* /*devices*/,
+extern "C" lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int* devices,
                                     const lpConfig* config) {
   using lamppost::report;
   using lamppost::Status;
@@ -57,7 +74,7 @@ extern "C" lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int* 
                          fmt::format("rank_count is {}: must be 1 to {} in this version", rank_count,
                                      LP_MAX_WORLD_TODAY)));
   }
-  auto created = lamppost::create_all(rank_count, config, {});
+  auto created = lamppost::create_all(rank_count, config, devices);
   if (!created.ok()) return report(created.status());
   std::vector<lpComm_t> handles;
   Status status;

@@ -6,7 +6,7 @@
 namespace lamppost {
 namespace {
 
-constexpr int kOldestDriver = 12000;  // cuLaunchKernelEx with all attributes used here
+constexpr int kOldestDriver = 12040;  // has every function of the list
 
 Status not_usable(std::string reason) { return Status(LP_ERROR_NOT_SUPPORTED, std::move(reason)); }
 
@@ -45,7 +45,7 @@ Result<const CudaApi*> load() {
   int version = 0;
   result = api.cuDriverGetVersion(&version);
   if (result == CUDA_SUCCESS && version < kOldestDriver) {
-    return not_usable(fmt::format("the CUDA driver supports CUDA {}.{}; 12.0 or later is needed",
+    return not_usable(fmt::format("the CUDA driver supports CUDA {}.{}; 12.4 or later is needed",
                                   version / 1000, version % 1000 / 10));
   }
   int count = 0;
@@ -74,16 +74,24 @@ Status cuda_status(const CudaApi& api, CUresult result, const char* call, const 
                                   static_cast<int>(result), sentence != nullptr ? sentence : "?"));
 }
 
-CudaContextScope::CudaContextScope(const CudaApi& api, CUcontext context) : api_(api) {
-  status_ = cuda_status(api_, api_.cuCtxPushCurrent(context), "cuCtxPushCurrent");
-  if (status_.ok()) (void)api_.cuThreadExchangeStreamCaptureMode(&mode_);
+CudaContextScope::CudaContextScope(const CudaApi& api, CUcontext context, Use use) : api_(api) {
+  CUcontext current = nullptr;
+  status_ = cuda_status(api_, api_.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+  if (status_.ok() && current != context) {
+    status_ = cuda_status(api_, api_.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    is_pushed_ = status_.ok();
+  }
+  if (status_.ok() && use == Use::kSetUp) {
+    status_ = cuda_status(api_, api_.cuThreadExchangeStreamCaptureMode(&mode_),
+                          "cuThreadExchangeStreamCaptureMode");
+    is_relaxed_ = status_.ok();
+  }
 }
 
 CudaContextScope::~CudaContextScope() {
-  if (!status_.ok()) return;
-  (void)api_.cuThreadExchangeStreamCaptureMode(&mode_);
+  if (is_relaxed_) (void)api_.cuThreadExchangeStreamCaptureMode(&mode_);
   CUcontext popped = nullptr;
-  (void)api_.cuCtxPopCurrent(&popped);
+  if (is_pushed_) (void)api_.cuCtxPopCurrent(&popped);
 }
 
 }  // namespace lamppost

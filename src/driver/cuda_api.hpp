@@ -15,19 +15,20 @@ namespace lamppost {
   X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString)                            \
   X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid)                         \
   X(cuDeviceGetAttribute) X(cuDeviceGetPCIBusId) X(cuDeviceCanAccessPeer)                          \
-  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxGetState)                                        \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxGetState)           \
   X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice)   \
   X(cuThreadExchangeStreamCaptureMode)                                                             \
   X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve)           \
   X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                                  \
   X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle)                                \
   X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer)                         \
-  X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                             \
+  X(cuPointerGetAttribute) X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)    \
   X(cuMemsetD8Async) X(cuMemsetD32Async)                                                           \
   X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx)                               \
-  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery)                     \
-  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamGetId)                     \
+  X(cuStreamGetCaptureInfo) X(cuStreamWaitEvent) X(cuStreamWaitValue32)                            \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture)                                                    \
   X(cuEventCreate) X(cuEventRecord) X(cuEventDestroy)                                              \
   X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
 // clang-format on
@@ -48,11 +49,16 @@ Result<const CudaApi*> load_cuda_api();
 /// name and sentence.
 Status cuda_status(const CudaApi& api, CUresult result, const char* call, const char* purpose = "");
 
-/// Makes a context current on this thread and restores the caller's on exit. Calls that a stream
-/// capture of another thread forbids are allowed meanwhile: they do not touch that stream.
+/// Makes a context current on this thread and restores the caller's on exit. Nothing is called where
+/// it is current already, as it is in a framework's threads.
 class CudaContextScope {
  public:
-  CudaContextScope(const CudaApi& api, CUcontext context);
+  enum class Use {
+    kCall,   // the path of a call: only what is legal while a stream is captured
+    kSetUp,  // allows calls that another thread's capture forbids: they do not touch its stream
+  };
+
+  CudaContextScope(const CudaApi& api, CUcontext context, Use use);
   ~CudaContextScope();
   CudaContextScope(const CudaContextScope&) = delete;
   CudaContextScope& operator=(const CudaContextScope&) = delete;
@@ -61,6 +67,8 @@ class CudaContextScope {
 
  private:
   const CudaApi& api_;
+  bool is_pushed_ = false;
+  bool is_relaxed_ = false;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
   Status status_;
 };

@@ -1,18 +1,13 @@
 #include "driver/host.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <system_error>
 
-#include "base/file_descriptor.hpp"
 #include "base/handle_table.hpp"
-#include "base/system_error.hpp"
+#include "driver/memfd_mapping.hpp"
 
 namespace lamppost {
 namespace {
@@ -26,38 +21,11 @@ HandleTable<HostStream>& streams() {
   return *table;
 }
 
-class MemfdMapping final : public SharedMapping {
- public:
-  static Result<std::shared_ptr<SharedMapping>> map(FileDescriptor descriptor, int borrowed,
-                                                    std::uint64_t bytes) {
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, borrowed, 0);
-    if (address == MAP_FAILED) {
-      return system_error(fmt::format("mmap of {} bytes of shared memory", bytes), errno);
-    }
-    auto mapping = std::make_shared<MemfdMapping>();
-    mapping->address_ = static_cast<std::byte*>(address);
-    mapping->bytes_ = bytes;
-    mapping->descriptor_ = std::move(descriptor);
-    return std::shared_ptr<SharedMapping>(std::move(mapping));
-  }
-  ~MemfdMapping() override {
-    if (address_ != nullptr) munmap(address_, bytes_);
-  }
-  FileDescriptor& descriptor() { return descriptor_; }
+using SharedResult = Result<std::shared_ptr<SharedMapping>>;
 
- private:
-  FileDescriptor descriptor_;
-};
-
-Result<std::shared_ptr<SharedMapping>> allocate(std::uint64_t bytes, const char* name) {
-  FileDescriptor descriptor(memfd_create(name, MFD_CLOEXEC));
-  if (!descriptor.is_open()) return system_error("memfd_create", errno);
-  // Reserves the memory now: a full tmpfs must be an error here, not a bus error in a kernel.
-  const int error = posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
-  if (error != 0)
-    return system_error(fmt::format("allocating {} bytes of shared memory", bytes), error);
-  const int fd = descriptor.get();
-  return MemfdMapping::map(std::move(descriptor), fd, bytes);
+SharedResult as_shared(Result<std::shared_ptr<MemfdMapping>> mapping) {
+  if (!mapping.ok()) return mapping.status();
+  return std::shared_ptr<SharedMapping>(mapping.take());
 }
 
 class HostDriver final : public Driver {
@@ -67,12 +35,11 @@ class HostDriver final : public Driver {
 
   lpBackend_t backend() const override { return LP_BACKEND_HOST; }
   DeviceFacts device_facts() const override {
-    return {"host CPU", kernels_[0].lanes, kMaxBlocks, kMaxBlockThreads, 1'000'000'000};
+    return {"host CPU", {}, 0, kernels_[0].lanes, kMaxBlocks, kMaxBlockThreads, 1'000'000'000};
   }
 
-  Result<std::shared_ptr<SharedMapping>> allocate_shared(std::uint64_t bytes,
-                                                         const char* name) override {
-    return allocate(bytes, name);
+  SharedResult allocate_shared(std::uint64_t bytes, const char* name) override {
+    return as_shared(MemfdMapping::allocate(bytes, name));
   }
   Result<int> export_descriptor(SharedMapping& memory) override {
     const int fd = static_cast<MemfdMapping&>(memory).descriptor().get();
@@ -82,13 +49,12 @@ class HostDriver final : public Driver {
   void close_export(SharedMapping& memory) override {
     static_cast<MemfdMapping&>(memory).descriptor().reset();
   }
-  Result<std::shared_ptr<SharedMapping>> import_descriptor(int descriptor,
-                                                           std::uint64_t bytes) override {
-    return MemfdMapping::map(FileDescriptor(), descriptor, bytes);
+  SharedResult import_descriptor(int descriptor, std::uint64_t bytes) override {
+    return as_shared(MemfdMapping::import(descriptor, bytes));
   }
-  Result<std::shared_ptr<SharedMapping>> allocate_control_page(std::uint64_t bytes,
-                                                               const char* name) override {
-    return allocate(bytes, name);
+  Status reach(SharedMapping&) override { return {}; }
+  SharedResult allocate_control_page(std::uint64_t bytes, const char* name) override {
+    return as_shared(MemfdMapping::allocate(bytes, name));
   }
 
   Status fill_words(void* address, std::uint32_t word, std::uint64_t word_count) override {
@@ -99,14 +65,23 @@ class HostDriver final : public Driver {
     std::memcpy(target, source, bytes);
     return {};
   }
+  /// Word by word: kernels may be storing there.
   Status read(void* target, const void* source, std::uint64_t bytes) override {
-    std::memcpy(target, source, bytes);
+    const auto* words = static_cast<const std::uint32_t*>(source);
+    for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint32_t)) {
+      const std::uint32_t word = __atomic_load_n(words + at / sizeof(word), __ATOMIC_ACQUIRE);
+      std::memcpy(static_cast<std::byte*>(target) + at, &word,
+                  std::min<std::uint64_t>(sizeof(word), bytes - at));
+    }
     return {};
   }
   Status synchronize_device() override {
     return {};  // the bootstrap's next exchange orders plain stores
   }
 
+  bool can_access(const void*) override { return true; }
+
+  StreamHandle default_stream() const override { return 0; }
   Result<StreamHandle> create_stream() override {
     std::unique_ptr<HostStream> stream;
     try {
@@ -129,25 +104,27 @@ class HostDriver final : public Driver {
     found->synchronize();
     return {};
   }
-  Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) override {
-    HostStream* found = find_host_stream(stream);
-    return found == nullptr || found->drain(timeout_ms);
-  }
-  Result<CaptureState> capture_state(StreamHandle stream) override {
+  Result<StreamFacts> look_at(StreamHandle stream) override {
     HostStream* found = find_host_stream(stream);
     if (found == nullptr) return not_a_host_stream(stream);
-    return found->is_capturing() ? CaptureState::kActive : CaptureState::kNone;
+    return StreamFacts{stream, found->capture_id()};  // handles are not used again
   }
-  Status order_after(StreamHandle later, StreamHandle earlier) override {
-    HostStream* later_stream = find_host_stream(later);
-    HostStream* earlier_stream = find_host_stream(earlier);
-    if (later_stream == nullptr) return not_a_host_stream(later);
-    if (earlier_stream != nullptr) later_stream->wait_for_stream(*earlier_stream);
+  Status wait_for_word(StreamHandle stream, std::uint32_t* address, std::uint32_t value) override {
+    HostStream* found = find_host_stream(stream);
+    if (found == nullptr) return not_a_host_stream(stream);
+    found->wait_for_word(address, value);
     return {};
   }
+  // A capture is one stream's own.
+  Status mark_capture(StreamHandle) override { return {}; }
+  Status order_after_mark(StreamHandle) override { return {}; }
   Status launch(StreamHandle stream, const LaunchSpec& spec) override {
     HostStream* found = find_host_stream(stream);
     if (found == nullptr) return not_a_host_stream(stream);
+    if (spec.cluster_blocks != 1) {
+      return Status(LP_ERROR_NOT_SUPPORTED,
+                    fmt::format("clusters of {} blocks on the host", spec.cluster_blocks));
+    }
     if (spec.kernel >= kernel_count_ || spec.args_bytes > HostLaunchItem::kMostArgsBytes ||
         spec.args_bytes != kernels_[spec.kernel].args_bytes) {
       return Status(LP_ERROR_INTERNAL, fmt::format("kernel {} with {} bytes of arguments",

@@ -1,4 +1,4 @@
-// The host backend's workbench, and the choice of a backend's.
+// The workbench of the host backend, over the public C API; and which backend's it is to be.
 #include "driver/workbench.hpp"
 
 #include <fmt/core.h>
@@ -7,21 +7,13 @@
 #include <cstring>
 #include <lamppost/types.hpp>
 
-#ifdef LAMPPOST_HAVE_CUDA
-#include "driver/cuda_workbench.hpp"
-#endif
-
 namespace lamppost {
 namespace {
 
-constexpr std::size_t kAlignmentBytes = 256;
-
-Status to_status(lpResult_t result) {
-  if (result == LP_SUCCESS) return {};
-  return Status(result, lpGetLastError(nullptr));
+Status status_of(lpResult_t result) {
+  return result == LP_SUCCESS ? Status() : Status(result, lpGetLastError(nullptr));
 }
 
-/// Ordinary memory, and the streams and graphs of the C API.
 class HostWorkbench final : public Workbench {
  public:
   explicit HostWorkbench(lpComm_t comm) : comm_(comm) {}
@@ -29,10 +21,11 @@ class HostWorkbench final : public Workbench {
   lpBackend_t backend() const override { return LP_BACKEND_HOST; }
 
   Result<void*> allocate(std::size_t bytes) override {
-    const std::size_t all = (bytes / kAlignmentBytes + 1) * kAlignmentBytes;
-    void* memory = std::aligned_alloc(kAlignmentBytes, all);
+    constexpr std::size_t kAlignment = 4096;
+    const std::size_t whole = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
+    void* memory = std::aligned_alloc(kAlignment, whole);
     if (memory != nullptr) return memory;
-    return Status(LP_ERROR_OUT_OF_MEMORY, fmt::format("{} bytes of host memory", all));
+    return Status(LP_ERROR_OUT_OF_MEMORY, fmt::format("{} bytes of memory", whole));
   }
   void free(void* memory) override { std::free(memory); }
   Status copy_in(void* memory, const void* from, std::size_t bytes) override {
@@ -50,37 +43,36 @@ class HostWorkbench final : public Workbench {
 
   Result<void*> create_stream() override {
     lpStream_t stream = nullptr;
-    Status status = to_status(lpStreamCreate(comm_, &stream));
+    Status status = status_of(lpStreamCreate(comm_, &stream));
     if (!status.ok()) return status;
     return static_cast<void*>(stream);
   }
-  void destroy_stream(void* stream) override {
-    static_cast<void>(lpStreamDestroy(static_cast<lpStream_t>(stream)));
-  }
+  void destroy_stream(void* stream) override { (void)lpStreamDestroy(as_stream(stream)); }
   Status synchronize(void* stream) override {
-    return to_status(lpStreamSynchronize(static_cast<lpStream_t>(stream)));
+    return status_of(lpStreamSynchronize(as_stream(stream)));
   }
 
   Status begin_capture(void* stream) override {
-    return to_status(lpStreamBeginCapture(static_cast<lpStream_t>(stream)));
+    return status_of(lpStreamBeginCapture(as_stream(stream)));
   }
   Result<void*> end_capture(void* stream) override {
     lpGraph_t graph = nullptr;
-    Status status = to_status(lpStreamEndCapture(static_cast<lpStream_t>(stream), &graph));
+    Status status = status_of(lpStreamEndCapture(as_stream(stream), &graph));
     if (!status.ok()) return status;
     return static_cast<void*>(graph);
   }
   Status launch_graph(void* graph, void* stream) override {
-    return to_status(lpGraphLaunch(static_cast<lpGraph_t>(graph), static_cast<lpStream_t>(stream)));
+    return status_of(lpGraphLaunch(as_graph(graph), as_stream(stream)));
   }
-  void destroy_graph(void* graph) override {
-    static_cast<void>(lpGraphDestroy(static_cast<lpGraph_t>(graph)));
-  }
+  void destroy_graph(void* graph) override { (void)lpGraphDestroy(as_graph(graph)); }
 
   Status bind_thread() override { return {}; }
   std::size_t cache_bytes() const override { return 0; }
 
  private:
+  static lpStream_t as_stream(void* stream) { return static_cast<lpStream_t>(stream); }
+  static lpGraph_t as_graph(void* graph) { return static_cast<lpGraph_t>(graph); }
+
   lpComm_t comm_;
 };
 
@@ -88,7 +80,7 @@ class HostWorkbench final : public Workbench {
 
 Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, [[maybe_unused]] int device) {
   lpBackend_t backend = LP_BACKEND_AUTO;
-  Status status = to_status(lpCommGetBackend(comm, &backend));
+  Status status = status_of(lpCommGetBackend(comm, &backend));
   if (!status.ok()) return status;
   if (backend == LP_BACKEND_HOST) {
     return std::unique_ptr<Workbench>(std::make_unique<HostWorkbench>(comm));
@@ -97,8 +89,7 @@ Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, [[maybe_unused]
   if (backend == LP_BACKEND_CUDA) return make_cuda_workbench(device);
 #endif
   return Status(LP_ERROR_NOT_SUPPORTED,
-                fmt::format("this build has no memory, streams and graphs of the {} backend",
-                            backend_name(backend)));
+                fmt::format("no memory and streams for the {} backend", backend_name(backend)));
 }
 
 int device_count([[maybe_unused]] lpBackend_t backend) {

@@ -21,7 +21,6 @@ class Workbench {
 
   /// At least `bytes` bytes, aligned to 256; not filled. bytes may be 0.
   virtual Result<void*> allocate(std::size_t bytes) = 0;
-  /// null: nothing to do.
   virtual void free(void* memory) = 0;
   // These three block until they are done; they are not ordered with any stream. bytes may be 0.
   virtual Status copy_in(void* memory, const void* from, std::size_t bytes) = 0;
@@ -31,7 +30,7 @@ class Workbench {
   /// A stream as collectives take it. Destroy it after the communicators that were called on it,
   /// and before the workbench.
   virtual Result<void*> create_stream() = 0;
-  /// Blocks until the stream is empty. null: nothing to do.
+  /// Blocks until the stream is empty.
   virtual void destroy_stream(void* stream) = 0;
   /// Blocks until all that was enqueued has run. Ok even if a collective failed.
   virtual Status synchronize(void* stream) = 0;
@@ -40,7 +39,7 @@ class Workbench {
   /// A graph that is ready to be launched. Ends the capture also when it fails.
   virtual Result<void*> end_capture(void* stream) = 0;
   virtual Status launch_graph(void* graph, void* stream) = 0;
-  /// The graph must not be running. null: nothing to do.
+  /// The graph must not be running.
   virtual void destroy_graph(void* graph) = 0;
 
   /// Makes the device the calling thread's current one, for other libraries that go by it.
@@ -50,15 +49,17 @@ class Workbench {
   virtual std::size_t cache_bytes() const = 0;
 };
 
-/// A workbench on the backend of `comm`, which must live as long as streams are created. `device`:
-/// the communicator's; LP_DEFAULT: the calling thread's current one; of no meaning on the host.
-/// CUDA: its streams do not wait for the null stream. Errors: NOT_SUPPORTED in a build without that
-/// backend.
+/// On the backend of `comm`, which must live as long as streams are created; on GPUs on device `device`.
+/// Errors: NOT_SUPPORTED in a build without that backend, DRIVER.
 Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, int device);
 
-/// Devices of a GPU backend that this process sees; 0 for the host, in a build without that
-/// backend, and where its driver does not start (creating a communicator tells why). May start the
-/// driver.
+/// Devices of a GPU backend that this process sees; 0 for the host, in a build without that backend,
+/// and where its driver does not start (creating a communicator tells why). May start the driver.
 int device_count(lpBackend_t backend);
+
+// Not in a build without CUDA.
+/// On CUDA device `device`. Its streams do not wait for the null stream.
+Result<std::unique_ptr<Workbench>> make_cuda_workbench(int device);
+int cuda_device_count();
 
 }  // namespace lamppost

@@ -15,6 +15,7 @@ struct AgreedFacts {
   std::uint64_t slot_bytes;
   std::uint32_t max_blocks;
   std::uint32_t max_block_threads;  // a multiple of 64
+  bool early_launch = false;        // a launch may start before the one before it ends
 };
 
 /// Which kernel, and how much of the call one launch takes.

@@ -154,6 +154,13 @@ class CudaTarget {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
   }
+  /// Lets a later launch with the early-launch attribute start; its own wait keeps it in order.
+  /// griddepcontrol.launch_dependents; nothing before sm_90.
+  __device__ static void allow_later_launches() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+  }
 };
 
 static_assert(Target<CudaTarget>);

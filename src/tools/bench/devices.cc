@@ -1,6 +1,7 @@
 #include "tools/bench/devices.hpp"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace lamppost::bench {
 
@@ -10,7 +11,10 @@ int device_of(int local_rank, int device_count, Sharing sharing) {
 }
 
 int prepare_devices(const Options& options) {
-  if (options.backend == LP_BACKEND_HOST || options.backend == LP_BACKEND_HIP) return 0;
+  const char* chosen =
+      options.backend == LP_BACKEND_AUTO ? std::getenv("LAMPPOST_BACKEND") : nullptr;
+  const bool is_cuda = chosen == nullptr || *chosen == '\0' || chosen == std::string_view("cuda");
+  if (options.backend == LP_BACKEND_HOST || options.backend == LP_BACKEND_HIP || !is_cuda) return 0;
   // A queue for each rank's stream: streams that share one wait for each other's kernels, and a
   // kernel that waits for its peer behind it waits for ever. The driver reads this when it starts.
   if (options.sharing == Sharing::kShared) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);

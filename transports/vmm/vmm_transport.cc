@@ -1,4 +1,4 @@
-#include "transports/shm/shm_transport.hpp"
+#include "transports/vmm/vmm_transport.hpp"
 
 #include <algorithm>
 
@@ -30,6 +30,8 @@ Status map_peers(Driver& driver, const std::vector<Offer>& offers,
   for (std::size_t r = 0; r < offers.size(); ++r) {
     if (descriptors.empty() || !descriptors[r].is_open()) {
       memory.mappings[r] = *offers[r].mapping;
+      Status reached = driver.reach(*memory.mappings[r]);
+      if (!reached.ok()) return reached;
     } else {
       auto mapped = driver.import_descriptor(descriptors[r].get(), offers[r].bytes);
       if (!mapped.ok()) return mapped.status();
@@ -40,7 +42,7 @@ Status map_peers(Driver& driver, const std::vector<Offer>& offers,
   return {};
 }
 
-class ShmTransport final : public Transport {
+class VmmTransport final : public Transport {
  public:
   Result<PeerMemory> connect(Bootstrap& bootstrap, Driver& driver,
                              std::shared_ptr<SharedMapping> own,
@@ -81,6 +83,6 @@ class ShmTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shm_transport() { return std::make_unique<ShmTransport>(); }
+std::unique_ptr<Transport> make_vmm_transport() { return std::make_unique<VmmTransport>(); }
 
 }  // namespace lamppost
