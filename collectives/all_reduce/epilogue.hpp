@@ -1,5 +1,6 @@
-// What follows the sum of an all-reduce, as types that a kernel is compiled with. A kernel gives the
-// epilogue each summed fragment once, then ends the pass and the row with all threads of the block;
+// What follows the sum of an all-reduce, as types that a kernel is compiled with. A kernel tells the
+// epilogue of a fragment before it waits for it (begin; again after a long wait), gives it each summed
+// fragment once (accept), then ends the pass and the row with all threads of the block;
 // after a failed call it asks for poison. Outputs never hold the sentinel word (device/pack.hpp), so
 // that an algorithm which sends them on gives the same bits.
 #pragma once
@@ -72,6 +73,7 @@ class NoEpilogue {
 
   LAMPPOST_DEVICE NoEpilogue(T& t, const OneShotArgs& args, Shared&) : t_(t), args_(args) {}
 
+  LAMPPOST_DEVICE void begin(const FragmentPlace&) {}
   LAMPPOST_DEVICE void accept(const FragmentPlace& place, const Fragment<Element>& sum) {
     store_at(t_, args_, args_.out, place, sum);
   }
@@ -84,8 +86,9 @@ class NoEpilogue {
   const OneShotArgs& args_;
 };
 
-/// Residual add and RMSNorm (arithmetic: lamppost.h, lpAllReduceRMSNormArgs). The row waits in `out`,
-/// rounded, between the two passes over it; each thread reads back only what it wrote.
+/// Residual add and RMSNorm (arithmetic: lamppost.h, lpAllReduceRMSNormArgs). Where a thread has one
+/// fragment of a row, its part of the row waits in registers between the two passes over it; else in
+/// `out`, rounded, where each thread reads back only what it wrote.
 template <class T, class Element>
 class RmsNormEpilogue {
  public:
@@ -94,20 +97,31 @@ class RmsNormEpilogue {
   LAMPPOST_DEVICE RmsNormEpilogue(T& t, const OneShotArgs& args, Shared& shared)
       : t_(t), args_(args), shared_(shared) {}
 
+  /// Issues the loads that accept() and end_row() need; the sum is still to come.
+  LAMPPOST_DEVICE void begin(const FragmentPlace& place) {
+    if (args_.norm.residual_in != nullptr) {
+      residual_ = load_at<T, Element>(t_, args_, args_.norm.residual_in, place);
+    }
+    if (is_single_pass()) weight_ = load_weight(place);
+  }
+
   LAMPPOST_DEVICE void accept(const FragmentPlace& place, const Fragment<Element>& sum) {
     const RmsNormArgs& norm = args_.norm;
     if (norm.all_reduce_out != nullptr) store_at(t_, args_, norm.all_reduce_out, place, sum);
-    Fragment<Element> row_part = sum;
+    row_part_ = sum;
     float values[kFragmentElements];
     for (int i = 0; i < kFragmentElements; ++i) values[i] = device::to_float(element_of(sum, i));
     if (norm.residual_in != nullptr) {
-      const auto residual = load_at<T, Element>(t_, args_, norm.residual_in, place);
-      for (int i = 0; i < kFragmentElements; ++i) values[i] += device::to_float(element_of(residual, i));
-      row_part = without_sentinel(device::round_fragment<Element>(values));
-      for (int i = 0; i < kFragmentElements; ++i) values[i] = device::to_float(element_of(row_part, i));
+      for (int i = 0; i < kFragmentElements; ++i) {
+        values[i] += device::to_float(element_of(residual_, i));
+      }
+      row_part_ = without_sentinel(device::round_fragment<Element>(values));
+      for (int i = 0; i < kFragmentElements; ++i) {
+        values[i] = device::to_float(element_of(row_part_, i));
+      }
     }
-    if (norm.residual_out != nullptr) store_at(t_, args_, norm.residual_out, place, row_part);
-    store_at(t_, args_, args_.out, place, row_part);
+    if (norm.residual_out != nullptr) store_at(t_, args_, norm.residual_out, place, row_part_);
+    if (!is_single_pass()) store_at(t_, args_, args_.out, place, row_part_);
     leaf_ = leaf_sum_of_squares(t_, values);
   }
 
@@ -123,10 +137,17 @@ class RmsNormEpilogue {
         sum_of_groups(t_, shared_, turn_, (fragments + T::kLanes - 1) / T::kLanes);
     const float scale =
         t_.rsqrt_approximate(squares * args_.norm.inverse_columns + args_.norm.epsilon);
-    for (std::uint64_t i : device::over_block_threads(t_, fragments)) {
-      scale_fragment({row, static_cast<std::uint32_t>(i)}, scale);
-    }
     turn_ ^= 1u;
+    if (is_single_pass()) {
+      if (t_.thread_rank() < fragments) scale_fragment({row, t_.thread_rank()}, scale);
+      return;
+    }
+    for (std::uint64_t i : device::over_block_threads(t_, fragments)) {
+      const FragmentPlace place{row, static_cast<std::uint32_t>(i)};
+      row_part_ = load_at<T, Element>(t_, args_, args_.out, place);
+      weight_ = load_weight(place);
+      scale_fragment(place, scale);
+    }
   }
 
   LAMPPOST_DEVICE void poison() {
@@ -136,29 +157,39 @@ class RmsNormEpilogue {
   }
 
  private:
-  LAMPPOST_DEVICE void scale_fragment(const FragmentPlace& place, float scale) {
-    const auto row_part = load_at<T, Element>(t_, args_, args_.out, place);
-    const FragmentPlace weight_place{0, place.index};
-    float weight[kFragmentElements];
+  /// Eight weights, of the payload type or fp32.
+  struct Weight {
+    Fragment<Element> narrow;
+    Fragment<float> wide;
+  };
+
+  LAMPPOST_DEVICE bool is_single_pass() const {
+    return fragments_in(args_.row_elements) <= t_.block_threads();
+  }
+
+  LAMPPOST_DEVICE Weight load_weight(const FragmentPlace& place) {
+    const FragmentPlace in_row{0, place.index};
+    Weight weight{};
     if (args_.norm.weight_is_fp32 != 0) {
-      load_weight<float>(weight, weight_place);
+      weight.wide = load_at<T, float>(t_, args_, args_.norm.weight, in_row);
     } else {
-      load_weight<Element>(weight, weight_place);
+      weight.narrow = load_at<T, Element>(t_, args_, args_.norm.weight, in_row);
     }
+    return weight;
+  }
+
+  /// Writes row_part_, normalised, to `out`.
+  LAMPPOST_DEVICE void scale_fragment(const FragmentPlace& place, float scale) {
+    const bool is_wide = args_.norm.weight_is_fp32 != 0;
     float values[kFragmentElements];
     for (int i = 0; i < kFragmentElements; ++i) {
-      const float scaled = device::to_float(element_of(row_part, i)) * scale;
-      values[i] = scaled * (args_.norm.weight_bias + weight[i]);
+      const float weight = is_wide ? element_of(weight_.wide, i)
+                                   : device::to_float(element_of(weight_.narrow, i));
+      const float scaled = device::to_float(element_of(row_part_, i)) * scale;
+      values[i] = scaled * (args_.norm.weight_bias + weight);
     }
     store_at(t_, args_, args_.out, place,
              without_sentinel(device::round_fragment<Element>(values)));
-  }
-
-  template <class Weight>
-  LAMPPOST_DEVICE void load_weight(float (&weight)[kFragmentElements],
-                                   const FragmentPlace& place) {
-    const auto fragment = load_at<T, Weight>(t_, args_, args_.norm.weight, place);
-    for (int i = 0; i < kFragmentElements; ++i) weight[i] = device::to_float(element_of(fragment, i));
   }
 
   T& t_;
@@ -166,6 +197,9 @@ class RmsNormEpilogue {
   Shared& shared_;
   std::uint32_t turn_ = 0;
   float leaf_ = 0.0f;
+  Fragment<Element> residual_{};
+  Fragment<Element> row_part_{};
+  Weight weight_{};
 };
 
 }  // namespace lamppost

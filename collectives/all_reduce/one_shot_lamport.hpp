@@ -36,71 +36,126 @@ LAMPPOST_DEVICE Fragment<Element> encoded_input(T& t, const OneShotArgs& args,
   return without_sentinel(load_at<T, Element>(t, args, args.in, place));
 }
 
-/// Sum over ranks of one fragment, rounded once; NaN if the call has failed.
+/// Adds one fragment of all ranks, in rank order from +0. False: something has not come yet.
 template <class Element, class Session>
-LAMPPOST_DEVICE Fragment<Element> sum_over_ranks(Session& session, std::uint64_t first_pack,
-                                                 const Fragment<Element>& own) {
+LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint64_t first_pack,
+                                    const Fragment<Element>& own, float (&sum)[kFragmentElements],
+                                    typename Session::Missing& missing) {
   constexpr int kElementsPerPack = kFragmentElements / Fragment<Element>::kPacks;
-  float sum[kFragmentElements] = {};
-  bool is_good = true;
+  for (float& value : sum) value = 0.0f;
   for (int p = 0; p < Fragment<Element>::kPacks; ++p) {
     for (std::uint32_t rank = 0; rank < session.rank_count(); rank += Session::kBatch) {
-      is_good &= session.receive(first_pack + p, rank, own.pack[p], [&](const device::Pack& pack) {
+      const auto add = [&](const device::Pack& pack) {
         Fragment<Element> part;
         part.pack[p] = pack;
         for (int i = p * kElementsPerPack; i < (p + 1) * kElementsPerPack; ++i) {
           sum[i] += device::to_float(element_of(part, i));
         }
-      });
+      };
+      if (!session.receive({first_pack + p, rank}, own.pack[p], add, missing)) return false;
     }
   }
-  if (!is_good) {
-    for (float& value : sum) value = device::float_of(0x7fffffffu);
-  }
-  return without_sentinel(device::round_fragment<Element>(sum));
+  return true;
 }
+
+/// One thread's way through the call: its fragments in the order of rows and passes. The first one's
+/// loads are issued before anything else of the call.
+template <class T, class Element, int kWorld, template <class, class> class Epilogue>
+class OneShotThread {
+ public:
+  using EpilogueHere = Epilogue<T, Element>;
+  using Session = device::LamportSession<T, kWorld>;
+  static constexpr std::uint64_t kPacks = Fragment<Element>::kPacks;
+
+  LAMPPOST_DEVICE OneShotThread(T& t, const OneShotArgs& args, EpilogueHere& epilogue)
+      : t_(t), args_(args), epilogue_(epilogue) {
+    begin({t.block_rank(), t.thread_rank()});
+  }
+
+  LAMPPOST_DEVICE void push(Session& session) {
+    for (std::uint64_t row : over_blocks(t_, args_.rows)) {
+      const std::uint32_t fragments = fragments_in(elements_in_row(args_, row));
+      for (std::uint64_t i : over_block_threads(t_, fragments)) {
+        const FragmentPlace place{row, static_cast<std::uint32_t>(i)};
+        const auto fragment = is_first(place) ? own_ : encoded_input<Element>(t_, args_, place);
+        for (std::uint64_t p = 0; p < kPacks; ++p) {
+          session.push(first_pack(place) + p, fragment.pack[p]);
+        }
+      }
+    }
+  }
+
+  /// Row by row; every thread of the block makes every pass.
+  LAMPPOST_DEVICE void sum(Session& session) {
+    for (std::uint64_t row : over_blocks(t_, args_.rows)) {
+      const std::uint32_t fragments = fragments_in(elements_in_row(args_, row));
+      for (std::uint32_t first = 0, pass = 0; first < fragments;
+           first += t_.block_threads(), ++pass) {
+        const FragmentPlace place{row, first + t_.thread_rank()};
+        if (place.index < fragments) sum_fragment(session, place);
+        epilogue_.end_pass(pass);
+      }
+      epilogue_.end_row(row);
+    }
+  }
+
+ private:
+  LAMPPOST_DEVICE bool is_first(const FragmentPlace& place) const {
+    return place.row == t_.block_rank() && place.index == t_.thread_rank();
+  }
+  LAMPPOST_DEVICE std::uint64_t first_pack(const FragmentPlace& place) const {
+    return (place.row * fragments_in(args_.row_elements) + place.index) * kPacks;
+  }
+
+  LAMPPOST_DEVICE void begin(const FragmentPlace& place) {
+    if (place.row >= args_.rows || place.index >= fragments_in(elements_in_row(args_, place.row))) {
+      return;
+    }
+    own_ = encoded_input<Element>(t_, args_, place);
+    epilogue_.begin(place);
+  }
+
+  LAMPPOST_DEVICE void sum_fragment(Session& session, const FragmentPlace& place) {
+    if (!is_first(place)) begin(place);
+    float sum[kFragmentElements];
+    typename Session::Missing missing;
+    while (!add_over_ranks<Element>(session, first_pack(place), own_, sum, missing)) {
+      if (!session.wait(missing)) {
+        for (float& value : sum) value = device::float_of(0x7fffffffu);
+        break;
+      }
+      begin(place);  // so that nothing has to be kept through the wait
+    }
+    for (std::uint64_t p = 0; p < kPacks; ++p) session.release(first_pack(place) + p);
+    epilogue_.accept(place, without_sentinel(device::round_fragment<Element>(sum)));
+  }
+
+  T& t_;
+  const OneShotArgs& args_;
+  EpilogueHere& epilogue_;
+  Fragment<Element> own_{};
+};
 
 template <device::Target T, class Element, int kWorld, template <class, class> class Epilogue>
 LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
-  using EpilogueHere = Epilogue<T, Element>;
+  using Thread = OneShotThread<T, Element, kWorld, Epilogue>;
+  using EpilogueHere = typename Thread::EpilogueHere;
   auto& shared = t.template shared<OneShotShared<typename EpilogueHere::Shared>>();
-  device::Call<T> call(t, args.call, shared.call);
-  device::LamportSession<T, kWorld> session(call);
   EpilogueHere epilogue(t, args, shared.epilogue);
+  Thread thread(t, args, epilogue);
+  device::Call<T> call(t, args.call, shared.call);
+  typename Thread::Session session(call);
 
   if (call.is_active()) {
-    constexpr std::uint64_t kPacks = Fragment<Element>::kPacks;
-    const std::uint64_t fragments_a_row = fragments_in(args.row_elements);
     // 1. Push.
     call.delay_if_planted(device::Phase::kPublish);
     session.push_headers();
-    for (std::uint64_t row : over_blocks(t, args.rows)) {
-      for (std::uint64_t i : over_block_threads(t, fragments_in(elements_in_row(args, row)))) {
-        const auto fragment =
-            encoded_input<Element>(t, args, {row, static_cast<std::uint32_t>(i)});
-        for (std::uint64_t p = 0; p < kPacks; ++p) {
-          session.push((row * fragments_a_row + i) * kPacks + p, fragment.pack[p]);
-        }
-      }
-    }
+    thread.push(session);
     // 2. Clear.
     session.clear_previous();
-    // 3. Sum and finish, row by row; every thread of the block makes every pass.
+    // 3. Sum and finish.
     call.delay_if_planted(device::Phase::kData);
-    for (std::uint64_t row : over_blocks(t, args.rows)) {
-      const std::uint32_t fragments = fragments_in(elements_in_row(args, row));
-      for (std::uint32_t first = 0, pass = 0; first < fragments;
-           first += t.block_threads(), ++pass) {
-        const FragmentPlace place{row, first + t.thread_rank()};
-        if (place.index < fragments) {
-          const std::uint64_t pack = (row * fragments_a_row + place.index) * kPacks;
-          const auto own = encoded_input<Element>(t, args, place);
-          epilogue.accept(place, sum_over_ranks(session, pack, own));
-        }
-        epilogue.end_pass(pass);
-      }
-      epilogue.end_row(row);
-    }
+    thread.sum(session);
     // 4. Headers.
     call.delay_if_planted(device::Phase::kHeader);
     session.wait_for_headers();

@@ -50,6 +50,8 @@ struct Warp {
 
 struct Block {
   std::uint32_t arrived = 0;
+  std::uint32_t turn = 0;  // of the barrier; `any` of the other one is still being read
+  bool any[2] = {false, false};
   std::uint32_t done = 0;
 };
 
@@ -113,6 +115,7 @@ class HostLaunch {
            const void* args, std::uint64_t seed);
 
   void block_sync(Fiber& self);
+  bool block_any(Fiber& self, bool flag);
   void pause(Fiber& self);
   void preempt(Fiber& self);
   const std::uint64_t* exchange(Fiber& self, std::uint64_t value);
@@ -326,6 +329,8 @@ void HostLaunch::block_sync(Fiber& self) {
   } else {
     const std::uint32_t first = self.thread.block_rank * block_threads_;
     block.arrived = 0;
+    block.turn ^= 1u;
+    block.any[block.turn] = false;
     for (std::uint32_t w = 0; w < block_threads_ / lanes_; ++w) {
       warps_[first / lanes_ + w].elsewhere = 0;
     }
@@ -333,6 +338,14 @@ void HostLaunch::block_sync(Fiber& self) {
     wake(first, block_threads_, self);
   }
   fibers::tsan_acquire(&block);
+}
+
+bool HostLaunch::block_any(Fiber& self, bool flag) {
+  Block& block = blocks_[self.thread.block_rank];
+  const std::uint32_t turn = block.turn;
+  if (flag) block.any[turn] = true;
+  block_sync(self);
+  return block.any[turn];
 }
 
 const std::uint64_t* HostLaunch::exchange(Fiber& self, std::uint64_t value) {
@@ -385,6 +398,9 @@ std::uint64_t HostLaunch::random() {
 }
 
 void host_block_sync(HostThread& thread) { thread.launch->block_sync(fiber_of(thread)); }
+bool host_block_any(HostThread& thread, bool flag) {
+  return thread.launch->block_any(fiber_of(thread), flag);
+}
 void host_pause(HostThread& thread) { thread.launch->pause(fiber_of(thread)); }
 void host_preempt(HostThread& thread) { thread.launch->preempt(fiber_of(thread)); }
 const std::uint64_t* host_lane_exchange(HostThread& thread, std::uint64_t value) {

@@ -125,6 +125,9 @@ TEST(Words, ArrivalWordTellsLaunchesApart) {
   const std::uint64_t mixed = start + 3 * ArrivalWord::increment(1000) + ArrivalWord::increment(1001);
   EXPECT_NE(mixed, ArrivalWord::expected(7, 1000, 4));
   EXPECT_NE(mixed, ArrivalWord::expected(7, 1001, 4));
+  const std::uint64_t troubled = full + 3 * ArrivalWord::kTrouble;
+  EXPECT_EQ(ArrivalWord::without_trouble(troubled), full);
+  EXPECT_NE(ArrivalWord::without_trouble(troubled), troubled);
   // The largest sum stays clear of the sequence.
   const std::uint64_t most = ArrivalWord::expected(7, 0xfffff, ArrivalWord::kMostBlocks);
   EXPECT_TRUE(ArrivalWord::has_sequence(most, 7));

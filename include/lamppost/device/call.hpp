@@ -9,8 +9,12 @@
 //           a block never splits over it. Blocks may differ; failure is data, not control flow.
 //   fail    One lane wins record_claim; it alone writes the record, then record_valid by release,
 //           then FAILED, then the abort words. Whoever sees record_valid sees the whole record.
-//   leave   A block arrives once, after a block_sync, by an acq_rel add: the last one out is ordered
-//           after everything any block did, so what it sees of FAILED is final for this call.
+//   leave   A block arrives once, after a block_sync. The add carries whether the block is in trouble (a
+//           wait of it failed or was long, or the call began failed), so without trouble the last one
+//           out need look nowhere: its add is relaxed, and the launch boundary orders the blocks' work
+//           for the next call. With trouble, and where another stream will wait for this launch's
+//           ticket, the adds are acq_rel: the last one out is ordered after everything any block did,
+//           so what it sees of FAILED is final for this call, and its ticket releases all of it.
 //   Two launches in flight on one communicator, whatever their interleaving, are reported by at least
 //   one block as kCorrupt: it finds another sequence than it read, a count above its grid, or, as the
 //   last one out, launch numbers that are not all its own (tests/models/in_flight.pml).
@@ -131,7 +135,7 @@ class Call {
 
   /// Marks this thread's call as failed; the first of the rank writes the record and tells peers.
   LAMPPOST_DEVICE void fail(FailureKind kind, Phase phase, const WaitReport& report) {
-    has_failed_ = true;
+    has_failed_ = is_in_trouble_ = true;
     FailureWords* words = own<FailureWords>(Layout::kFailure);
     for (int i = 0; i < 3; ++i) {
       if (report.missing[i] != 0) t_.or_relaxed_device(&words->missing[i], report.missing[i]);
@@ -146,6 +150,7 @@ class Call {
 
   /// Writes the provisional record, once a call.
   LAMPPOST_DEVICE void note_long_wait(Phase phase, const WaitReport& report) {
+    is_in_trouble_ = true;
     FailureWords* words = own<FailureWords>(Layout::kFailure);
     const std::uint32_t last = t_.load_relaxed_system(&words->provisional_claim);
     if (last == sequence_ + 1) return;
@@ -166,10 +171,10 @@ class Call {
   template <class Poison>
   LAMPPOST_DEVICE void leave(std::uint64_t clear_next_bytes, Poison&& poison) {
     delay_if_planted(Phase::kArrive);
-    t_.block_sync();
+    const bool is_in_trouble = t_.block_any(is_in_trouble_ || !is_active_);
     bool is_last = false;
     if (t_.thread_rank() == 0) {
-      const Departure departure = arrive(clear_next_bytes);
+      const Departure departure = arrive(clear_next_bytes, is_in_trouble);
       shared_.must_poison = departure.must_poison ? 1 : 0;
       is_last = departure.is_last;
     }
@@ -290,16 +295,20 @@ class Call {
   }
 
   /// One thread a block.
-  LAMPPOST_DEVICE Departure arrive(std::uint64_t clear_next_bytes) {
-    const std::uint64_t old =
-        t_.add_acq_rel_device(own<std::uint64_t>(Layout::kArrival),
-                              ArrivalWord::increment(t_.launch_number()));
+  LAMPPOST_DEVICE Departure arrive(std::uint64_t clear_next_bytes, bool is_in_trouble) {
+    auto* arrivals = own<std::uint64_t>(Layout::kArrival);
+    const std::uint64_t increment =
+        ArrivalWord::increment(t_.launch_number()) + (is_in_trouble ? ArrivalWord::kTrouble : 0);
+    const std::uint64_t old = is_in_trouble || args_.ticket != 0
+                                  ? t_.add_acq_rel_device(arrivals, increment)
+                                  : t_.add_relaxed_device(arrivals, increment);
     const std::uint32_t arrived_before = ArrivalWord::blocks(old);
     const bool is_last = arrived_before + 1 == t_.grid_blocks();
     const std::uint64_t one_launch =
         ArrivalWord::expected(sequence_, t_.launch_number(), arrived_before);
     const bool is_alone = ArrivalWord::has_sequence(old, sequence_) &&
-                          arrived_before < t_.grid_blocks() && (!is_last || old == one_launch);
+                          arrived_before < t_.grid_blocks() &&
+                          (!is_last || ArrivalWord::without_trouble(old) == one_launch);
     if (!is_alone) {
       WaitReport report;
       report.expected = static_cast<std::uint32_t>(one_launch >> 12);
@@ -308,11 +317,30 @@ class Call {
       fail(FailureKind::kCorrupt, Phase::kArrive, report);
       return {true, is_last};
     }
-    return {is_last && advance(clear_next_bytes), is_last};
+    if (!is_last) return {false, false};
+    const bool was_in_trouble = is_in_trouble || ArrivalWord::without_trouble(old) != old;
+    const bool has_failed = was_in_trouble && settle_trouble();
+    advance(clear_next_bytes);
+    return {has_failed, true};
   }
 
-  /// The last block out of a call. True: the call has failed.
-  LAMPPOST_DEVICE bool advance(std::uint64_t clear_next_bytes) {
+  /// The last block out of a call in which some block was in trouble. True: the call has failed.
+  LAMPPOST_DEVICE bool settle_trouble() {
+    t_.add_acq_rel_device(own<std::uint64_t>(Layout::kArrival), 0);  // after all that they did
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    if (t_.load_relaxed_system(&words->provisional_claim) == sequence_ + 1) {
+      t_.store_relaxed_system(&args_.page->provisional_active, 0u);
+    }
+    const ControlLine* line = own<ControlLine>(Layout::kControlLine);
+    if ((t_.load_relaxed_system(&line->state) & 1u) == 0) return false;
+    for (int i = 0; i < 3; ++i) {
+      store_word(args_.page->record.missing[i], t_.load_relaxed_system(&words->missing[i]));
+    }
+    return true;
+  }
+
+  /// The last block out of a call.
+  LAMPPOST_DEVICE void advance(std::uint64_t clear_next_bytes) {
     const std::uint32_t next_sequence = (sequence_ + 1) & kSequenceMask;
     const std::uint32_t next_generation = generation_ + 1 == kGenerations ? 0 : generation_ + 1;
     ControlLine* line = own<ControlLine>(Layout::kControlLine);
@@ -321,17 +349,6 @@ class Call {
                             ArrivalWord::first(next_sequence));
     t_.store_relaxed_system(&line->call, ControlLine::pack_call(next_sequence, next_generation));
     t_.store_relaxed_system(&ring_entry(args_.peers.rank, sequence_)->finished, 1u);
-    FailureWords* words = own<FailureWords>(Layout::kFailure);
-    if (t_.load_relaxed_system(&words->provisional_claim) == sequence_ + 1) {
-      t_.store_relaxed_system(&args_.page->provisional_active, 0u);
-    }
-    const bool has_failed = (t_.load_relaxed_system(&line->state) & 1u) != 0;
-    if (has_failed) {
-      for (int i = 0; i < 3; ++i) {
-        store_word(args_.page->record.missing[i], t_.load_relaxed_system(&words->missing[i]));
-      }
-    }
-    return has_failed;
   }
 
   T& t_;
@@ -342,6 +359,7 @@ class Call {
   std::uint32_t communicator_generation_;
   bool is_active_;
   bool has_failed_ = false;
+  bool is_in_trouble_ = false;  // the last block out must look
 };
 
 }  // namespace lamppost::device

@@ -34,6 +34,8 @@ class CudaTarget {
 
   /// bar.sync
   __device__ void block_sync() { __syncthreads(); }
+  /// barrier.cta.red.popc or .or
+  __device__ bool block_any(bool flag) { return __syncthreads_or(flag ? 1 : 0) != 0; }
   /// shfl.sync.bfly
   __device__ std::uint32_t lane_xor(std::uint32_t word, std::uint32_t mask) {
     return __shfl_xor_sync(0xffffffffu, word, static_cast<int>(mask));
@@ -103,6 +105,14 @@ class CudaTarget {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(pointer), "r"(value) : "memory");
   }
 
+  __device__ std::uint64_t add_relaxed_device(std::uint64_t* pointer, std::uint64_t value) {
+    std::uint64_t old;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "l"(pointer), "l"(value)
+                 : "memory");
+    return old;
+  }
   __device__ std::uint64_t add_acq_rel_device(std::uint64_t* pointer, std::uint64_t value) {
     std::uint64_t old;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"

@@ -101,6 +101,10 @@ LAMPPOST_DEVICE void add_leaves(T& t, LeafGroups& shared, std::uint32_t turn, st
 template <Target T>
 LAMPPOST_DEVICE float sum_of_groups(T& t, const LeafGroups& shared, std::uint32_t turn,
                                     std::uint32_t group_count) {
+  if (group_count <= static_cast<std::uint32_t>(T::kLanes)) {
+    const std::uint32_t lane = t.lane_rank();
+    return lane_tree_sum(t, lane < group_count ? shared.group[turn][lane] : 0.0f);
+  }
   constexpr std::uint32_t kMostParts = 16;  // a power of two that holds kMaxLeafGroups / 32
   static_assert(kMostParts * 32 >= kMaxLeafGroups);
   float part[kMostParts] = {};

@@ -44,6 +44,8 @@ struct HostKernel {
 
 // Implemented in src/fibers. `thread` is always the calling fiber's own.
 LAMPPOST_API void host_block_sync(HostThread& thread);
+/// host_block_sync, and whether any thread of the block gave true.
+LAMPPOST_API bool host_block_any(HostThread& thread, bool flag);
 /// A poll has failed: other fibers run; when all have failed, the OS thread yields, later sleeps.
 LAMPPOST_API void host_pause(HostThread& thread);
 /// Another fiber may run now (a fault target between two parts of a store).
@@ -173,6 +175,7 @@ class HostTarget {
   std::uint32_t launch_number() const { return thread_.launch_number; }
 
   void block_sync() { host_block_sync(thread_); }
+  bool block_any(bool flag) { return host_block_any(thread_, flag); }
   std::uint32_t lane_xor(std::uint32_t word, std::uint32_t mask) {
     return static_cast<std::uint32_t>(host_lane_exchange(thread_, word)[thread_.lane_rank ^ mask]);
   }
@@ -213,6 +216,9 @@ class HostTarget {
     __atomic_store_n(pointer, value, __ATOMIC_RELEASE);
   }
 
+  std::uint64_t add_relaxed_device(std::uint64_t* pointer, std::uint64_t value) {
+    return __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED);
+  }
   std::uint64_t add_acq_rel_device(std::uint64_t* pointer, std::uint64_t value) {
     Memory::release(thread_);
     return __atomic_fetch_add(pointer, value, __ATOMIC_ACQ_REL);

@@ -14,8 +14,8 @@
 //          stores at the memory they share; the PTX model alone does not promise that.)
 // reuse    Two generations are too few, three hold (tests/models/lamport.pml). The proof needs a
 //          full exchange in every call: hence a header to every peer, every time, even with no data.
-// large    A call that leaves more than kMostDeferredBytes clears each slot itself, right after
-//          reading it, so that a small call after a large one has little to clear.
+// large    A call that leaves more than kMostDeferredBytes clears each slot itself, once the fragment
+//          that it is part of has been summed, so that a small call after a large one has little to clear.
 #pragma once
 
 #include "lamppost/device/pack.hpp"
@@ -178,46 +178,63 @@ class LamportSession {
     }
   }
 
-  /// Waits for pack `index` of ranks first_rank .. first_rank + kBatch - 1 (those that exist) and
-  /// gives each to `use(pack)` in rank order, this rank's own as `own`. False if a wait failed:
-  /// then `use` was not called.
+  /// Where a quick look found something missing.
+  struct Missing {
+    std::uint64_t index = 0;
+    std::uint32_t first_rank = 0;
+  };
+
+  /// Polls pack `index` of ranks first_rank .. first_rank + kBatch - 1 (those that exist) a few times, and
+  /// gives each to `use(pack)` in rank order, this rank's own as `own`. False: not all are there
+  /// yet, `missing` says which wait() is due, and `use` was not called.
   template <class Use>
-  LAMPPOST_DEVICE bool receive(std::uint64_t index, std::uint32_t first_rank, const Pack& own,
-                               Use&& use) {
-    const CallArgs& args = call_.args();
-    const std::uint32_t left = rank_count() - first_rank;
-    const std::uint64_t offset = data_ + first_rank * args.stride_bytes + index * sizeof(Pack);
-    PackPoll<T, kBatch> poll{t_,
-                             call_.template own<std::byte>(offset),
-                             args.stride_bytes,
-                             call_.template own<Pack>(layout_.header(call_.generation(), 0)),
-                             own_header(),
-                             first_rank,
-                             left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
-                             args.peers.rank,
-                             static_cast<std::uint32_t>(index),
-                             {}};
-    if (!wait_until(t_, call_, Phase::kData, poll)) return false;
+  LAMPPOST_DEVICE bool receive(const Missing& wanted, const Pack& own, Use&& use,
+                               Missing& missing) {
+    auto poll = poll_of(wanted);
+    if (call_.has_failed() || !poll_quickly(t_, poll, [this] { look_at_header(); })) {
+      missing = wanted;
+      return false;
+    }
     for (int i = 0; i < kBatch; ++i) {
-      if (static_cast<std::uint32_t>(i) >= poll.rank_count) continue;
-      use(poll.is_polled(i) ? poll.pack[i] : own);
-      if (clears_itself() && poll.is_polled(i)) {
-        t_.store_pack_relaxed_system(const_cast<Pack*>(poll.slot(i)), sentinel_pack());
+      if (static_cast<std::uint32_t>(i) < poll.rank_count) {
+        use(poll.is_polled(i) ? poll.pack[i] : own);
       }
     }
     return true;
   }
 
+  /// Waits until what was missing is there; what has been received lies in its slots still. False: the
+  /// call has failed.
+  LAMPPOST_DEVICE bool wait(const Missing& missing) {
+    auto poll = poll_of(missing);
+    return wait_slowly(t_, call_, Phase::kData, poll);
+  }
+
+  /// Pack `index` of every rank has been used. In a large call its slots are cleared now.
+  LAMPPOST_DEVICE void release(std::uint64_t index) {
+    if (!clears_itself()) return;
+    for (std::uint32_t rank = 0; rank < rank_count(); ++rank) {
+      if (rank == call_.args().peers.rank) continue;
+      t_.store_pack_relaxed_system(
+          call_.template own<Pack>(data_ + rank * call_.args().stride_bytes + index * sizeof(Pack)),
+          sentinel_pack());
+    }
+  }
+
   /// Block 0 waits for every peer's header and compares it with this call's. Without it no rank may
-  /// leave: it is what keeps ranks within one call of each other.
+  /// leave: it is what keeps ranks within one call of each other. A header that came while the data
+  /// was awaited has been read by then.
   LAMPPOST_DEVICE void wait_for_headers() {
     if (t_.block_rank() != 0) return;
     for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
       if (peer == call_.args().peers.rank) continue;
       const auto rank = static_cast<std::uint32_t>(peer);
-      HeaderPoll<T> poll{t_, call_.template own<Pack>(layout_.header(call_.generation(), rank)),
-                         rank, {}};
-      if (!wait_until(t_, call_, Phase::kHeader, poll)) continue;
+      HeaderPoll<T> poll{t_, header_slot(rank), rank, {}};
+      if (peer == t_.thread_rank() && !has_sentinel(header_)) {
+        poll.pack = header_;
+      } else if (!wait_until(t_, call_, Phase::kHeader, poll)) {
+        continue;
+      }
       WaitReport report;
       const FailureKind kind = compare_headers(own_header(), poll.pack, rank, report);
       if (kind != FailureKind::kNone) call_.fail(kind, Phase::kHeader, report);
@@ -232,6 +249,35 @@ class LamportSession {
  private:
   LAMPPOST_DEVICE bool clears_itself() const { return total_bytes_ > kMostDeferredBytes; }
 
+  LAMPPOST_DEVICE Pack* header_slot(std::uint32_t rank) const {
+    return call_.template own<Pack>(layout_.header(call_.generation(), rank));
+  }
+  /// Reads the header of the rank that this thread answers for, until it has come.
+  LAMPPOST_DEVICE void look_at_header() {
+    const bool is_mine = t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
+                         t_.thread_rank() != call_.args().peers.rank;
+    if (is_mine && has_sentinel(header_)) {
+      header_ = t_.load_pack_relaxed_system(header_slot(t_.thread_rank()));
+    }
+  }
+
+  LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted) const {
+    const CallArgs& args = call_.args();
+    const std::uint32_t left = rank_count() - wanted.first_rank;
+    const std::uint64_t offset =
+        data_ + wanted.first_rank * args.stride_bytes + wanted.index * sizeof(Pack);
+    return {t_,
+            call_.template own<std::byte>(offset),
+            args.stride_bytes,
+            call_.template own<Pack>(layout_.header(call_.generation(), 0)),
+            own_header(),
+            wanted.first_rank,
+            left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
+            args.peers.rank,
+            static_cast<std::uint32_t>(wanted.index),
+            {}};
+  }
+
   LAMPPOST_DEVICE Pack own_header() const {
     return header_of(call_.sequence(), call_.communicator_generation(), call_.args());
   }
@@ -241,6 +287,7 @@ class LamportSession {
   Layout layout_;
   std::uint64_t data_;
   std::uint64_t total_bytes_;
+  Pack header_ = sentinel_pack();  // of rank thread_rank(), in block 0
 };
 
 }  // namespace lamppost::device

@@ -4,7 +4,7 @@
 //
 //   0        guard                       64 bytes of kGuardWord
 //   64       ControlLine                 one 16-byte line: loaded once by every block
-//   128      ArrivalWord                 {call sequence, sum of launch numbers, blocks arrived}
+//   128      ArrivalWord                 {sequence, blocks in trouble, launch numbers, blocks arrived}
 //   160      finished ticket             of the newest eager launch that has ended
 //   192      extents                     per generation: bytes the next call has to clear
 //   256      FailureWords                claims and the mask of missing ranks
@@ -81,21 +81,24 @@ struct AbortWord {
   }
 };
 
-/// How the blocks of a call are counted out: each adds {0, its launch's number, 1}. The last one out
-/// finds the sum of one launch only, or two launches were in flight.
-///   bits 44..63 call sequence (its low 20 bits), 12..43 sum of launch numbers (20 bits each, so that
-///   4,095 of them cannot overflow), 0..11 blocks that have arrived
+/// How the blocks of a call are counted out: each adds {0, whether it is in trouble, its launch's
+/// number, 1}. The last one out finds the sum of one launch only, or two launches were in flight.
+///   bits 56..63 call sequence (its low 8 bits), 44..55 blocks in trouble, 12..43 sum of launch numbers
+///   (20 bits each, so that 4,095 of them cannot overflow), 0..11 blocks that have arrived
 struct ArrivalWord {
   static constexpr std::uint32_t kMostBlocks = 4095;
   static constexpr std::uint32_t kNumberMask = 0xfffffu;
+  static constexpr std::uint64_t kTrouble = std::uint64_t{1} << 44;
+  static constexpr std::uint64_t kTroubleMask = kMostBlocks * kTrouble;
 
   static constexpr std::uint64_t first(std::uint32_t sequence) {
-    return static_cast<std::uint64_t>(sequence & kNumberMask) << 44;
+    return static_cast<std::uint64_t>(sequence & 0xffu) << 56;
   }
   static constexpr std::uint64_t increment(std::uint32_t launch_number) {
     return static_cast<std::uint64_t>(mix(launch_number) & kNumberMask) << 12 | 1u;
   }
-  /// The word when `blocks` blocks of one launch, and no other, have arrived.
+  static constexpr std::uint64_t without_trouble(std::uint64_t word) { return word & ~kTroubleMask; }
+  /// The word when `blocks` blocks of one launch, and no other, have arrived without trouble.
   static constexpr std::uint64_t expected(std::uint32_t sequence, std::uint32_t launch_number,
                                           std::uint32_t blocks) {
     return first(sequence) + blocks * increment(launch_number);
@@ -104,7 +107,7 @@ struct ArrivalWord {
     return static_cast<std::uint32_t>(word) & kMostBlocks;
   }
   static constexpr bool has_sequence(std::uint64_t word, std::uint32_t sequence) {
-    return word >> 44 == (sequence & kNumberMask);
+    return word >> 56 == (sequence & 0xffu);
   }
   /// Launch numbers are neighbours; mixed, sums of three launches do not meet by plain arithmetic.
   /// MurmurHash3's 32-bit finaliser (Appleby, public domain).

@@ -24,6 +24,7 @@
 //                                     (the host target stops with a message)
 //     block_sync()                    all threads of the block; orders all their memory accesses for
 //                                     each other, at block scope
+//     block_any(flag)                 block_sync(), and whether any thread's flag was true
 //     lane_xor(word, mask)            the word of lane (lane_rank() ^ mask), mask < kLanes; all lanes
 //
 //   Block memory
@@ -47,6 +48,7 @@
 //                                     block_sync() ordered before it, are seen before it
 //
 //   Device scope atomics              return the old value
+//     add_relaxed_device(p, v)        uint64_t
 //     add_acq_rel_device(p, v)        uint64_t
 //     compare_exchange_relaxed_device(p, expected, desired)   uint32_t
 //     or_relaxed_device(p, bits)      uint32_t
@@ -90,6 +92,7 @@ concept Target = requires(T& t, std::uint16_t* half, std::uint32_t* word, std::u
   { t.lane_rank() };
   { t.launch_number() };
   { t.block_sync() };
+  { t.block_any(true) };
   { t.lane_xor(w, w) };
   { t.template shared<Pack>() };
   { t.load(half) };
@@ -106,6 +109,7 @@ concept Target = requires(T& t, std::uint16_t* half, std::uint32_t* word, std::u
   { t.store_pack_relaxed_system(pack, value) };
   { t.load_acquire_system(word) };
   { t.store_release_system(word, w) };
+  { t.add_relaxed_device(wide, d) };
   { t.add_acq_rel_device(wide, d) };
   { t.compare_exchange_relaxed_device(word, w, w) };
   { t.or_relaxed_device(word, w) };

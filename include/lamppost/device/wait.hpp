@@ -68,9 +68,23 @@ class WaitClock {
   int times_passed_ = 0;
 };
 
-/// The part of a wait that is not quick. Ends with everything ready (true) or the call failed.
+/// The quick part of a wait: everything is ready (true), or has not been for kQuickPolls polls.
+/// `look()` runs before each, for what may be looked at meanwhile.
+template <Target T, class Poll, class Look>
+LAMPPOST_DEVICE bool poll_quickly(T& t, Poll& poll, Look&& look) {
+  for (int i = 0; i < kQuickPolls; ++i) {
+    look();
+    if (poll.is_ready()) return true;
+    t.pause();
+  }
+  return false;
+}
+
+/// The part of a wait that is not quick. Ends with everything ready (true) or the call failed (false:
+/// then or earlier).
 template <Target T, class Poll>
 LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
+  if (call.has_failed()) return false;
   WaitClock<T> clock(t, call);
   WaitReport report;
   FailureKind reason = FailureKind::kNone;
@@ -112,11 +126,7 @@ LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
 template <Target T, class Poll>
 LAMPPOST_DEVICE bool wait_until(T& t, Call<T>& call, Phase phase, Poll& poll) {
   if (call.has_failed()) return false;
-  for (int i = 0; i < kQuickPolls; ++i) {
-    if (poll.is_ready()) return true;
-    t.pause();
-  }
-  return wait_slowly(t, call, phase, poll);
+  return poll_quickly(t, poll, [] {}) || wait_slowly(t, call, phase, poll);
 }
 
 }  // namespace lamppost::device
