@@ -106,7 +106,7 @@ LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
     session.wait_for_headers();
   }
   // 5. Leave.
-  if (call.leave(session.clear_next_bytes())) epilogue.poison();
+  call.leave(session.clear_next_bytes(), [&] { epilogue.poison(); });
 }
 
 }  // namespace lamppost

@@ -95,7 +95,7 @@ LAMPPOST_DEVICE void peer_self_test(T& t, const SelfTestArgs& args) {
       }
     }
   }
-  call.leave(0);
+  call.leave(0, [] {});
 }
 
 }  // namespace lamppost

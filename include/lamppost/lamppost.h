@@ -77,7 +77,8 @@ typedef enum lpResult_t {
   LP_ERROR_INVALID_HANDLE = 3,   /* null, destroyed or foreign handle */
   LP_ERROR_NOT_SUPPORTED = 4,    /* this build, device or version cannot; the text says which */
   LP_ERROR_NOT_CAPTURABLE = 5,   /* refused because the stream is being captured */
-  LP_ERROR_BUSY = 6,             /* two unordered calls on one communicator in one capture */
+  LP_ERROR_BUSY = 6,             /* two unordered calls on one communicator in one capture (not in
+                                    this version: calls of one capture are put in order) */
   LP_ERROR_VERSION = 7,          /* struct or library of another version; nothing was read */
   /* The machine's refusals. */
   LP_ERROR_OUT_OF_MEMORY = 16,   /* host or device memory */
@@ -126,7 +127,8 @@ typedef enum lpDataType_t {
 typedef enum lpRedOp_t { LP_SUM = 0, LP_PROD = 1, LP_MAX = 2, LP_MIN = 3, LP_AVG = 4 } lpRedOp_t;
 
 typedef enum lpBackend_t {
-  LP_BACKEND_AUTO = 0, /* CUDA, then HIP, then host: the first that has a device */
+  LP_BACKEND_AUTO = 0, /* what LAMPPOST_BACKEND says (host, cuda, hip), else CUDA, then HIP, then host:
+                          the first that has a device */
   LP_BACKEND_HOST = 1, /* ranks on CPU cores: no GPU needed, results bit-equal to a GPU's */
   LP_BACKEND_CUDA = 2,
   LP_BACKEND_HIP = 3
@@ -172,7 +174,8 @@ typedef struct lpConfig {
 /* Makes `rank_count` ranks in this process: comms[r] is rank r. Blocks, at most setup_timeout_ms a
  * step. Local to the process (it stands for all ranks).
  * comms: array of rank_count handles, written only on success. devices: array of rank_count device
- * ordinals, or NULL for 0..rank_count-1 (ignored on the host backend). config: may be NULL.
+ * ordinals, or NULL: config->device for all ranks if that was given, else 0..rank_count-1 (ignored on
+ * the host backend). config: may be NULL.
  * Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, RESOURCE_LIMIT, SYSTEM, DRIVER,
  * BOOTSTRAP, CORRUPT (a self-test between two ranks read wrong data). */
 LAMPPOST_API lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int* devices,
@@ -204,7 +207,11 @@ LAMPPOST_API lpResult_t lpCommGetBackend(lpComm_t comm, lpBackend_t* backend);
  * type: LP_BFLOAT16, LP_FLOAT16, LP_FLOAT32. op: LP_SUM. Others: NOT_SUPPORTED in this version.
  * stream: the vendor's stream on GPUs (NULL: its default stream); on the host backend an
  *   lpStream_t, NULL: the communicator's own stream.
- * Errors: INVALID_ARGUMENT, INVALID_HANDLE, NOT_SUPPORTED, BUSY, and any sticky error. */
+ *   Calls run in the order they are made, whatever their streams: a call on another stream than the
+ *   last one's waits for it on the device, and within one capture becomes dependent on it. Nothing
+ *   orders a graph's replay with other calls on the communicator: that is the caller's part (two at
+ *   once end as LP_ERROR_CORRUPT). A stream may be destroyed any time after the call.
+ * Errors: INVALID_ARGUMENT, INVALID_HANDLE, NOT_SUPPORTED, DRIVER, and any sticky error. */
 LAMPPOST_API lpResult_t lpAllReduce(const void* in, void* out, size_t count, lpDataType_t type,
                                     lpRedOp_t op, lpComm_t comm, void* stream);
 

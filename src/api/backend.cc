@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <lamppost/types.hpp>
 
 #include "collectives/entry_host.hpp"
@@ -27,13 +29,26 @@ Result<std::unique_ptr<Driver>> make_host(const CreationOptions& options) {
   return make_host_driver(kernels, kKernelCount);
 }
 
+lpBackend_t first_with_a_device() {
+#ifdef LAMPPOST_HAVE_CUDA
+  if (count_cuda_devices().ok()) return LP_BACKEND_CUDA;
+#endif
+  return LP_BACKEND_HOST;
+}
+
 }  // namespace
 
-#ifdef LAMPPOST_HAVE_CUDA
-
-lpBackend_t automatic_backend() {
-  return count_cuda_devices().ok() ? LP_BACKEND_CUDA : LP_BACKEND_HOST;
+Result<lpBackend_t> automatic_backend() {
+  const char* text = std::getenv("LAMPPOST_BACKEND");
+  if (text == nullptr || *text == '\0') return first_with_a_device();
+  for (lpBackend_t backend : {LP_BACKEND_HOST, LP_BACKEND_CUDA, LP_BACKEND_HIP}) {
+    if (std::strcmp(text, backend_name(backend)) == 0) return backend;
+  }
+  return Status(LP_ERROR_INVALID_ARGUMENT,
+                fmt::format("LAMPPOST_BACKEND is \"{}\": must be host, cuda or hip", text));
 }
+
+#ifdef LAMPPOST_HAVE_CUDA
 
 Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
                                             const CreationOptions& options) {
@@ -48,8 +63,6 @@ Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
 }
 
 #else
-
-lpBackend_t automatic_backend() { return LP_BACKEND_HOST; }
 
 Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,
                                             const CreationOptions& options) {

@@ -5,8 +5,9 @@
 
 namespace lamppost {
 
-/// CUDA if this build has it and the machine has a driver and a device, else the host.
-lpBackend_t automatic_backend();
+/// What LAMPPOST_BACKEND says ("cuda", "host"); unset or empty: CUDA if this build has it and the machine
+/// has a driver and a device, else the host. INVALID_ARGUMENT for another value.
+Result<lpBackend_t> automatic_backend();
 
 /// The driver of config.backend, or the reason why there is none.
 Result<std::unique_ptr<Driver>> make_driver(const ResolvedConfig& config,

@@ -4,6 +4,8 @@
 #include "health/health.hpp"
 #include "select/selector.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <thread>
 
@@ -46,39 +48,65 @@ Status Communicator::sticky_error() const {
 Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
   if (async_error(page()) != LP_SUCCESS) return sticky_error();
   if (stream == 0) stream = null_stream_;
+  Status reachable = check_memory(call);
+  if (!reachable.ok()) return reachable;
   Result<Choice> choice = select(call, parts_.facts);
   if (!choice.ok()) return choice.status();
-  if (stream != last_stream_ || last_was_captured_) {
-    Status status = order_streams(stream);
-    if (!status.ok()) return status;
+  Driver& driver = *parts_.driver;
+  Result<StreamFacts> facts = driver.look_at(stream);
+  if (!facts.ok()) return facts.status();
+  const bool is_captured = facts.value().capture != 0;
+  Status status = order(stream, facts.value());
+  if (status.ok()) status = launcher_.launch(call, choice.value(), {stream, is_captured});
+  if (status.ok() && is_captured) status = driver.mark_capture(stream);
+  return status;
+}
+
+Status Communicator::check_memory(const CollectiveCall& call) {
+  struct Tensor {
+    const char* name;
+    const void* address;
+  };
+  const Tensor tensors[] = {{"in", call.in},
+                            {"out", call.out},
+                            {"residual_in", call.residual_in},
+                            {"residual_out", call.residual_out},
+                            {"all_reduce_out", call.all_reduce_out},
+                            {"weight", call.weight}};
+  if (call.rows == 0 || call.columns == 0) return {};
+  for (const Tensor& tensor : tensors) {
+    if (tensor.address == nullptr || parts_.driver->can_access(tensor.address)) continue;
+    return Status(LP_ERROR_INVALID_ARGUMENT,
+                  fmt::format("{} is {}: memory that the device cannot access (ordinary host memory?)",
+                              tensor.name, tensor.address));
   }
-  return launcher_.launch(call, choice.value(), stream);
+  return {};
 }
 
 /// The communicator's calls run in the order they are made, also across streams: on a change of stream
-/// the new one waits for the old. Inside a capture nothing can be ordered with work outside it:
-/// that is the caller's part, and two launches in flight are reported by the device.
-Status Communicator::order_streams(StreamHandle stream) {
+/// the new one waits for the last eager call, and in a capture for the last call of that capture. Work
+/// of one capture cannot be ordered with work outside it: that is the caller's part, and two launches
+/// in flight are reported by the device.
+Status Communicator::order(StreamHandle stream, const StreamFacts& facts) {
   Driver& driver = *parts_.driver;
-  Result<CaptureState> state = driver.capture_state(stream);
-  if (!state.ok()) return state.status();
-  const bool is_captured = state.value() == CaptureState::kActive;
-  if (is_captured && last_was_captured_ && stream != last_stream_) {
-    Result<CaptureState> last = driver.capture_state(last_stream_);
-    if (last.ok() && last.value() == CaptureState::kActive) {
-      return Status(LP_ERROR_BUSY,
-                    "another stream that is being captured holds calls on this communicator; its "
-                    "calls would not be ordered with this one");
+  Status status;
+  if (facts.capture != 0) {
+    if (facts.capture == last_captured_.capture && facts.id != last_captured_.id) {
+      status = driver.order_after_mark(stream);
     }
+    if (status.ok()) last_captured_ = facts;
+    return status;
   }
-  if (!is_captured && last_eager_stream_ != 0 && last_eager_stream_ != stream) {
-    Status status = driver.order_after(stream, last_eager_stream_);
-    if (!status.ok()) return status;
+  if (facts.id != last_eager_.id && launcher_.last_ticket() != 0) {
+    status = driver.wait_for_word(stream, finished_ticket(), launcher_.last_ticket());
   }
-  last_stream_ = stream;
-  last_was_captured_ = is_captured;
-  if (!is_captured) last_eager_stream_ = stream;
-  return {};
+  if (status.ok()) last_eager_ = facts;
+  return status;
+}
+
+std::uint32_t* Communicator::finished_ticket() const {
+  return reinterpret_cast<std::uint32_t*>(parts_.workspace.peers.table.own() +
+                                          Layout::kFinishedTicket);
 }
 
 Status Communicator::self_test(std::uint32_t rounds) {
@@ -96,31 +124,28 @@ void Communicator::set_timeout(std::int64_t timeout_ms, std::int64_t first_call_
                    static_cast<std::uint64_t>(first_call_timeout_ms) * per_ms, __ATOMIC_RELAXED);
 }
 
+/// An eager call that has not ended, or a graph's call that has begun and not ended.
 bool Communicator::is_call_in_flight() {
+  Driver& driver = *parts_.driver;
+  std::uint32_t ticket = 0;
+  if (!driver.read(&ticket, finished_ticket(), sizeof(ticket)).ok()) return false;
+  if (static_cast<std::int32_t>(ticket - launcher_.last_ticket()) < 0) return true;
   std::byte* own = parts_.workspace.peers.table.own();
   ControlLine line{};
   Descriptor entry{};
-  if (!parts_.driver->read(&line, own + Layout::kControlLine, sizeof(line)).ok()) return false;
+  if (!driver.read(&line, own + Layout::kControlLine, sizeof(line)).ok()) return false;
   const std::uint32_t sequence = line.call >> 2;
   const std::uint64_t slot = sequence % device::kRingEntries * sizeof(Descriptor);
-  if (!parts_.driver->read(&entry, own + Layout::kRing + slot, sizeof(entry)).ok()) return false;
+  if (!driver.read(&entry, own + Layout::kRing + slot, sizeof(entry)).ok()) return false;
   return entry.grid_blocks != 0 && entry.sequence == sequence && entry.finished == 0;
 }
 
-/// Waits for the last eager stream and for a graph's call that may still run.
 bool Communicator::drain(std::int64_t timeout_ms) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  for (StreamHandle stream : {last_eager_stream_, parts_.own_stream}) {
-    if (stream == 0) continue;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    Result<bool> drained = parts_.driver->drain_stream(stream, left > 0 ? left : 0);
-    if (drained.ok() && !drained.value()) return false;
-  }
   while (is_call_in_flight()) {
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   return true;
 }
@@ -129,7 +154,10 @@ Status Communicator::shut_down() {
   constexpr std::int64_t kNoTimeoutMs = 60'000;  // for calls that never expire by themselves
   const std::uint64_t ticks = __atomic_load_n(&page().first_call_timeout_ticks, __ATOMIC_RELAXED);
   const auto timeout_ms = static_cast<std::int64_t>(ticks / (page().ticks_per_second / 1000));
-  bool is_drained = drain((timeout_ms == 0 ? kNoTimeoutMs : timeout_ms) + 1000);
+  // Two calls in flight may have lost count of each other's ends.
+  const bool may_have_lost_count = async_error(page()) == LP_ERROR_CORRUPT;
+  bool is_drained = drain(
+      may_have_lost_count ? 1000 : (timeout_ms == 0 ? kNoTimeoutMs : timeout_ms) + 1000);
   if (!is_drained) {
     __atomic_store_n(&page().abort_requested, 1u, __ATOMIC_RELAXED);
     is_drained = drain(1000);

@@ -64,16 +64,17 @@ class Communicator {
   std::string& last_error() { return last_error_; }
 
  private:
-  Status order_streams(StreamHandle stream);
+  Status check_memory(const CollectiveCall& call);
+  Status order(StreamHandle stream, const StreamFacts& facts);
+  std::uint32_t* finished_ticket() const;
   bool is_call_in_flight();
   bool drain(std::int64_t timeout_ms);
 
   CommunicatorParts parts_;
   Launcher launcher_;
   StreamHandle null_stream_;  // what a call without a stream runs on
-  StreamHandle last_stream_ = 0;
-  bool last_was_captured_ = false;
-  StreamHandle last_eager_stream_ = 0;
+  StreamFacts last_eager_{};     // where the last eager call went
+  StreamFacts last_captured_{};  // and the last captured one
   std::string last_error_;
 };
 

@@ -85,7 +85,10 @@ Result<ResolvedConfig> resolve_config(const lpConfig* given) {
   if (!status.ok()) return status;
 
   ResolvedConfig resolved{};
-  resolved.backend = config.backend == LP_BACKEND_AUTO ? automatic_backend() : config.backend;
+  const Result<lpBackend_t> backend =
+      config.backend == LP_BACKEND_AUTO ? automatic_backend() : Result<lpBackend_t>(config.backend);
+  if (!backend.ok()) return backend.status();
+  resolved.backend = backend.value();
   resolved.device = config.device;
   resolved.timeout_ms = config.timeout_ms < 0 ? kTimeoutMs : config.timeout_ms;
   resolved.first_call_timeout_ms = config.first_call_timeout_ms >= 0 ? config.first_call_timeout_ms

@@ -146,7 +146,6 @@ Result<std::uint32_t> block_budget(const std::vector<CreationFacts>& all) {
 }
 
 DeviceFacts limited(DeviceFacts facts, const CreationOptions& options) {
-  if (options.max_blocks != 0) facts.resident_blocks = options.max_blocks;
   if (options.max_block_threads != 0) facts.max_block_threads = options.max_block_threads;
   return facts;
 }
@@ -184,7 +183,9 @@ Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorP
   if (!status.ok()) return status;
   const Result<std::uint32_t> budget = block_budget(all);
   if (!budget.ok()) return budget.status();
-  parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes, budget.value(),
+  const std::uint32_t blocks =
+      options.max_blocks == 0 ? budget.value() : std::min(budget.value(), options.max_blocks);
+  parts.facts = {static_cast<std::uint32_t>(all.size()), parts.config.slot_bytes, blocks,
                  all[0].max_block_threads, parts.config.early_launch};
   for (const CreationFacts& facts : all) {
     parts.facts.max_block_threads =

@@ -13,7 +13,7 @@ namespace lamppost {
 /// Longest time of a configuration or of lpCommSetTimeout: 11 days; its ticks fit 64 bits.
 inline constexpr std::int64_t kMostTimeoutMs = 1'000'000'000;
 
-/// What tests may change; null and 0 leave the product's own.
+/// What tests may change, alike on all ranks; null and 0 leave the product's own.
 struct CreationOptions {
   const device::HostKernel* host_kernels = nullptr;  // kernels.def order
   std::uint32_t max_blocks = 0;

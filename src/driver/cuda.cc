@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <chrono>
-#include <thread>
 
 #include "driver/cuda_memory.hpp"
 #include "driver/memfd_mapping.hpp"
@@ -16,11 +14,6 @@ using Use = CudaContextScope::Use;
 using SharedResult = Result<std::shared_ptr<SharedMapping>>;
 
 CUstream stream_of(StreamHandle handle) { return reinterpret_cast<CUstream>(handle); }
-
-/// What the driver says about a stream that its owner has destroyed.
-bool is_gone(CUresult result) {
-  return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
 
 /// Host memory that the device has been told of.
 class CudaControlPage final : public SharedMapping {
@@ -118,24 +111,45 @@ class CudaDriver final : public Driver {
     return {};  // fills and writes have waited for themselves
   }
 
+  bool can_access(const void* address) override;
+
   StreamHandle default_stream() const override {
     return reinterpret_cast<StreamHandle>(CU_STREAM_LEGACY);
   }
   Result<StreamHandle> create_stream() override;
   Status destroy_stream(StreamHandle stream) override;
   Status synchronize_stream(StreamHandle stream) override;
-  Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) override;
-  Result<CaptureState> capture_state(StreamHandle stream) override;
-  Status order_after(StreamHandle later, StreamHandle earlier) override;
+  Result<StreamFacts> look_at(StreamHandle stream) override;
+  Status wait_for_word(StreamHandle stream, std::uint32_t* address, std::uint32_t value) override;
+  Status mark_capture(StreamHandle stream) override;
+  Status order_after_mark(StreamHandle stream) override;
   Status launch(StreamHandle stream, const LaunchSpec& spec) override;
 
  private:
-  Result<CaptureState> capture_state_here(StreamHandle stream);
-
   std::shared_ptr<CudaDevice> device_;
   const CudaApi& api_;
-  CUevent event_ = nullptr;  // of order_after
+  CUevent event_ = nullptr;  // of mark_capture
+  // Regions that were found accessible, by a few low bits of their number. Host memory never becomes
+  // device memory at the same address, so an entry stays true until its region is freed; then a wrong
+  // pointer is the caller's, as it would be without this check.
+  std::array<std::uintptr_t, 64> accessible_{};
 };
+
+bool CudaDriver::can_access(const void* address) {
+  constexpr int kRegionBits = 21;  // the driver's smallest granule of device memory
+  const std::uintptr_t region = reinterpret_cast<std::uintptr_t>(address) >> kRegionBits;
+  std::uintptr_t& known = accessible_[region % accessible_.size()];
+  if (known == region) return true;
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return true;  // the launch will say so
+  CUdeviceptr device_address = 0;
+  if (device_->reaches_all_host_memory() ||
+      api_.cuPointerGetAttribute(&device_address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS) {
+    known = region;
+  }
+  return known == region;
+}
 
 Result<StreamHandle> CudaDriver::create_stream() {
   const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
@@ -162,61 +176,52 @@ Status CudaDriver::synchronize_stream(StreamHandle stream) {
   return cuda_status(api_, api_.cuStreamSynchronize(stream_of(stream)), "cuStreamSynchronize");
 }
 
-Result<bool> CudaDriver::drain_stream(StreamHandle stream, std::int64_t timeout_ms) {
-  using Clock = std::chrono::steady_clock;
-  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
-  if (!scope.status().ok()) return scope.status();
-  // A query would end the capture; what ran before it began is seen by is_call_in_flight().
-  const Result<CaptureState> state = capture_state_here(stream);
-  if (!state.ok() || state.value() == CaptureState::kActive) return true;
-  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  CUresult result = api_.cuStreamQuery(stream_of(stream));
-  while (result == CUDA_ERROR_NOT_READY) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    result = api_.cuStreamQuery(stream_of(stream));
-  }
-  if (is_gone(result)) return true;
-  Status status = cuda_status(api_, result, "cuStreamQuery");
-  if (!status.ok()) return status;
-  return true;
-}
-
-Result<CaptureState> CudaDriver::capture_state_here(StreamHandle stream) {
-  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-  Status status = cuda_status(api_, api_.cuStreamIsCapturing(stream_of(stream), &state),
-                              "cuStreamIsCapturing", "the call's stream");
-  if (!status.ok()) return status;
-  return state == CU_STREAM_CAPTURE_STATUS_NONE ? CaptureState::kNone : CaptureState::kActive;
-}
-
-Result<CaptureState> CudaDriver::capture_state(StreamHandle stream) {
+Result<StreamFacts> CudaDriver::look_at(StreamHandle stream) {
   const CudaContextScope scope(api_, device_->context(), Use::kCall);
   if (!scope.status().ok()) return scope.status();
-  return capture_state_here(stream);
+  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t capture = 0;
+  Status status = cuda_status(api_,
+                              api_.cuStreamGetCaptureInfo(stream_of(stream), &state, &capture,
+                                                          nullptr, nullptr, nullptr, nullptr),
+                              "cuStreamGetCaptureInfo", "the call's stream");
+  if (!status.ok()) return status;
+  // cuStreamGetId would end the capture (seen on driver API 13). No stream dies within one, so its
+  // handle is enough there.
+  if (state != CU_STREAM_CAPTURE_STATUS_NONE) return StreamFacts{stream, capture};
+  unsigned long long id = 0;
+  status = cuda_status(api_, api_.cuStreamGetId(stream_of(stream), &id), "cuStreamGetId",
+                       "the call's stream");
+  if (!status.ok()) return status;
+  return StreamFacts{id, 0};
 }
 
-Status CudaDriver::order_after(StreamHandle later, StreamHandle earlier) {
-  const CudaContextScope scope(api_, device_->context(), Use::kSetUp);
+Status CudaDriver::wait_for_word(StreamHandle stream, std::uint32_t* address,
+                                 std::uint32_t value) {
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
   if (!scope.status().ok()) return scope.status();
-  CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult seen = api_.cuStreamIsCapturing(stream_of(earlier), &state);
-  if (is_gone(seen)) return {};
-  Status status = cuda_status(api_, seen, "cuStreamIsCapturing", "the last call's stream");
-  if (!status.ok()) return status;
-  if (state != CU_STREAM_CAPTURE_STATUS_NONE) {
-    return Status(LP_ERROR_BUSY,
-                  "the stream of the communicator's last call is being captured now, so that a call "
-                  "on another stream cannot be ordered after it");
-  }
+  return cuda_status(api_,
+                     api_.cuStreamWaitValue32(stream_of(stream),
+                                              reinterpret_cast<CUdeviceptr>(address), value,
+                                              CU_STREAM_WAIT_VALUE_GEQ),
+                     "cuStreamWaitValue32", "order the call after the last one");
+}
+
+Status CudaDriver::mark_capture(StreamHandle stream) {
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return scope.status();
   if (event_ == nullptr) {
-    status = cuda_status(api_, api_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING),
-                         "cuEventCreate");
+    Status status = cuda_status(api_, api_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING),
+                                "cuEventCreate");
     if (!status.ok()) return status;
   }
-  status = cuda_status(api_, api_.cuEventRecord(event_, stream_of(earlier)), "cuEventRecord");
-  if (!status.ok()) return status;
-  return cuda_status(api_, api_.cuStreamWaitEvent(stream_of(later), event_, 0),
+  return cuda_status(api_, api_.cuEventRecord(event_, stream_of(stream)), "cuEventRecord");
+}
+
+Status CudaDriver::order_after_mark(StreamHandle stream) {
+  const CudaContextScope scope(api_, device_->context(), Use::kCall);
+  if (!scope.status().ok()) return scope.status();
+  return cuda_status(api_, api_.cuStreamWaitEvent(stream_of(stream), event_, 0),
                      "cuStreamWaitEvent");
 }
 

@@ -6,7 +6,7 @@
 namespace lamppost {
 namespace {
 
-constexpr int kOldestDriver = 12000;  // cuLaunchKernelEx with all attributes used here
+constexpr int kOldestDriver = 12040;  // has every function of the list
 
 Status not_usable(std::string reason) { return Status(LP_ERROR_NOT_SUPPORTED, std::move(reason)); }
 
@@ -45,7 +45,7 @@ Result<const CudaApi*> load() {
   int version = 0;
   result = api.cuDriverGetVersion(&version);
   if (result == CUDA_SUCCESS && version < kOldestDriver) {
-    return not_usable(fmt::format("the CUDA driver supports CUDA {}.{}; 12.0 or later is needed",
+    return not_usable(fmt::format("the CUDA driver supports CUDA {}.{}; 12.4 or later is needed",
                                   version / 1000, version % 1000 / 10));
   }
   int count = 0;

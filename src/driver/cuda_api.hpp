@@ -22,12 +22,13 @@ namespace lamppost {
   X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                                  \
   X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle)                                \
   X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer)                         \
-  X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                             \
+  X(cuPointerGetAttribute) X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)    \
   X(cuMemsetD8Async) X(cuMemsetD32Async)                                                           \
   X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx)                               \
-  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery)                     \
-  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture)        \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamGetId)                     \
+  X(cuStreamGetCaptureInfo) X(cuStreamWaitEvent) X(cuStreamWaitValue32)                            \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture)                                                    \
   X(cuEventCreate) X(cuEventRecord) X(cuEventDestroy)                                              \
   X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)
 // clang-format on

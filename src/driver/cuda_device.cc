@@ -131,6 +131,13 @@ Status CudaDevice::read_facts() {
     return Status(LP_ERROR_NOT_SUPPORTED,
                   fmt::format("{} has compute capability {}.{}; 8.0 is needed", name, major, minor));
   }
+  int pageable = 0;
+  status = cuda_status(
+      api_,
+      api_.cuDeviceGetAttribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device_),
+      "cuDeviceGetAttribute");
+  if (!status.ok()) return status;
+  reaches_all_host_memory_ = pageable != 0;
   return check_abilities(api_, device_, facts_.name);
 }
 

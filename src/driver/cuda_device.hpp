@@ -45,6 +45,9 @@ class CudaDevice {
   /// launched early.
   bool waits_for_earlier_launches() const { return waits_for_earlier_launches_; }
 
+  /// The device reads and writes ordinary memory of the process (HMM, ATS).
+  bool reaches_all_host_memory() const { return reaches_all_host_memory_; }
+
   // Block until they are done; not ordered with any other stream.
   Status fill_words(void* address, std::uint32_t word, std::uint64_t word_count);
   Status write(void* target, const void* source, std::uint64_t bytes);
@@ -63,6 +66,7 @@ class CudaDevice {
   DeviceFacts facts_{};
   std::vector<CUfunction> kernels_;
   bool waits_for_earlier_launches_ = true;
+  bool reaches_all_host_memory_ = false;
   std::mutex copies_;
   CUstream stream_ = nullptr;
 };

@@ -64,7 +64,11 @@ class SharedMapping {
 /// A driver's stream; 0: none.
 using StreamHandle = std::uintptr_t;
 
-enum class CaptureState { kNone, kActive };
+/// What a call must know of its stream.
+struct StreamFacts {
+  std::uint64_t id;       // of this stream alone: in the life of the process, or within its capture
+  std::uint64_t capture;  // of this capture alone; 0: the stream is not being captured
+};
 
 class Driver {
  public:
@@ -98,6 +102,10 @@ class Driver {
   /// Blocks until fills and writes are visible to every peer.
   virtual Status synchronize_device() = 0;
 
+  /// Whether kernels of this device can access the memory at `address`. Cheap on an address that was
+  /// asked for before; may be asked while a stream is captured.
+  virtual bool can_access(const void* address) = 0;
+
   // Streams.
   /// What a user's null stream means: the vendor's default stream; 0 where there is none (host).
   virtual StreamHandle default_stream() const = 0;
@@ -106,11 +114,15 @@ class Driver {
   virtual Status destroy_stream(StreamHandle stream) = 0;
   /// Blocks until all enqueued work has run.
   virtual Status synchronize_stream(StreamHandle stream) = 0;
-  /// Blocks at most `timeout_ms`; false: work is still running. A stream that is gone is drained.
-  virtual Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) = 0;
-  virtual Result<CaptureState> capture_state(StreamHandle stream) = 0;
-  /// Later work on `later` runs after everything that is on `earlier` now.
-  virtual Status order_after(StreamHandle later, StreamHandle earlier) = 0;
+  virtual Result<StreamFacts> look_at(StreamHandle stream) = 0;
+  /// Later work on `stream` runs once the word at `address`, in shared memory, is `value` or later (by
+  /// distance). The stream that stores it is not touched: its owner may have destroyed it.
+  virtual Status wait_for_word(StreamHandle stream, std::uint32_t* address,
+                               std::uint32_t value) = 0;
+  // Within one capture that spans several streams: remembers where `stream` is, and orders a stream's
+  // later work after that.
+  virtual Status mark_capture(StreamHandle stream) = 0;
+  virtual Status order_after_mark(StreamHandle stream) = 0;
   virtual Status launch(StreamHandle stream, const LaunchSpec& spec) = 0;
 };
 

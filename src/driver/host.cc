@@ -65,13 +65,21 @@ class HostDriver final : public Driver {
     std::memcpy(target, source, bytes);
     return {};
   }
+  /// Word by word: kernels may be storing there.
   Status read(void* target, const void* source, std::uint64_t bytes) override {
-    std::memcpy(target, source, bytes);
+    const auto* words = static_cast<const std::uint32_t*>(source);
+    for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint32_t)) {
+      const std::uint32_t word = __atomic_load_n(words + at / sizeof(word), __ATOMIC_ACQUIRE);
+      std::memcpy(static_cast<std::byte*>(target) + at, &word,
+                  std::min<std::uint64_t>(sizeof(word), bytes - at));
+    }
     return {};
   }
   Status synchronize_device() override {
     return {};  // the bootstrap's next exchange orders plain stores
   }
+
+  bool can_access(const void*) override { return true; }
 
   StreamHandle default_stream() const override { return 0; }
   Result<StreamHandle> create_stream() override {
@@ -96,22 +104,20 @@ class HostDriver final : public Driver {
     found->synchronize();
     return {};
   }
-  Result<bool> drain_stream(StreamHandle stream, std::int64_t timeout_ms) override {
-    HostStream* found = find_host_stream(stream);
-    return found == nullptr || found->drain(timeout_ms);
-  }
-  Result<CaptureState> capture_state(StreamHandle stream) override {
+  Result<StreamFacts> look_at(StreamHandle stream) override {
     HostStream* found = find_host_stream(stream);
     if (found == nullptr) return not_a_host_stream(stream);
-    return found->is_capturing() ? CaptureState::kActive : CaptureState::kNone;
+    return StreamFacts{stream, found->capture_id()};  // handles are not used again
   }
-  Status order_after(StreamHandle later, StreamHandle earlier) override {
-    HostStream* later_stream = find_host_stream(later);
-    HostStream* earlier_stream = find_host_stream(earlier);
-    if (later_stream == nullptr) return not_a_host_stream(later);
-    if (earlier_stream != nullptr) later_stream->wait_for_stream(*earlier_stream);
+  Status wait_for_word(StreamHandle stream, std::uint32_t* address, std::uint32_t value) override {
+    HostStream* found = find_host_stream(stream);
+    if (found == nullptr) return not_a_host_stream(stream);
+    found->wait_for_word(address, value);
     return {};
   }
+  // A capture is one stream's own.
+  Status mark_capture(StreamHandle) override { return {}; }
+  Status order_after_mark(StreamHandle) override { return {}; }
   Status launch(StreamHandle stream, const LaunchSpec& spec) override {
     HostStream* found = find_host_stream(stream);
     if (found == nullptr) return not_a_host_stream(stream);

@@ -6,9 +6,16 @@
 namespace lamppost {
 namespace {
 
-std::uint64_t next_stream_id() {
+std::uint64_t next_id() {
   static std::atomic<std::uint64_t> id{0};
   return ++id;
+}
+
+void poll_word(const std::uint32_t* word, std::uint32_t value) {
+  constexpr auto kPause = std::chrono::microseconds(20);
+  while (static_cast<std::int32_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0) {
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace
@@ -32,7 +39,7 @@ bool HostProgress::wait_for(std::uint64_t ticket, std::int64_t timeout_ms) {
                          [&] { return done_ >= ticket; });
 }
 
-HostStream::HostStream() : scheduler_(next_stream_id()), worker_([this] { work(); }) {}
+HostStream::HostStream() : scheduler_(next_id()), worker_([this] { work(); }) {}
 
 HostStream::~HostStream() {
   Item stop;
@@ -79,6 +86,13 @@ void HostStream::wait_for_stream(HostStream& other) {
   enqueue(std::move(work));
 }
 
+void HostStream::wait_for_word(const std::uint32_t* word, std::uint32_t value) {
+  Item work;
+  work.word = word;
+  work.word_value = value;
+  enqueue(std::move(work));
+}
+
 void HostStream::synchronize() {
   std::uint64_t ticket;
   {
@@ -103,6 +117,7 @@ Status HostStream::begin_capture() {
     return Status(LP_ERROR_INVALID_USAGE, "the stream is being captured already");
   }
   capture_ = std::make_shared<HostGraph>();
+  capture_id_ = next_id();
   return {};
 }
 
@@ -114,9 +129,9 @@ Result<std::shared_ptr<HostGraph>> HostStream::end_capture() {
   return std::exchange(capture_, nullptr);
 }
 
-bool HostStream::is_capturing() const {
+std::uint64_t HostStream::capture_id() const {
   std::lock_guard lock(mutex_);
-  return capture_ != nullptr;
+  return capture_ != nullptr ? capture_id_ : 0;
 }
 
 void HostStream::run(const HostLaunchItem& item) {
@@ -139,6 +154,7 @@ void HostStream::work() {
       for (const HostLaunchItem& launch : item.graph->launches) run(launch);
     }
     if (item.awaited != nullptr) item.awaited->wait(item.awaited_ticket);
+    if (item.word != nullptr) poll_word(item.word, item.word_value);
     progress_->advance(++ticket);
   }
 }

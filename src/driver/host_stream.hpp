@@ -58,13 +58,17 @@ class HostStream {
   void launch_graph(std::shared_ptr<const HostGraph> graph);
   /// Later work waits until `other` has run what is on it now.
   void wait_for_stream(HostStream& other);
+  /// Later work waits until *word is `value` or later, by distance.
+  void wait_for_word(const std::uint32_t* word, std::uint32_t value);
 
   void synchronize();
   bool drain(std::int64_t timeout_ms);
 
   Status begin_capture();
   Result<std::shared_ptr<HostGraph>> end_capture();
-  bool is_capturing() const;
+  bool is_capturing() const { return capture_id() != 0; }
+  /// Of the capture that goes on, alone in the process; 0: none does.
+  std::uint64_t capture_id() const;
 
  private:
   struct Item {
@@ -72,6 +76,8 @@ class HostStream {
     std::shared_ptr<const HostGraph> graph;
     std::shared_ptr<HostProgress> awaited;  // with the ticket below
     std::uint64_t awaited_ticket = 0;
+    const std::uint32_t* word = nullptr;  // with the value below
+    std::uint32_t word_value = 0;
     bool is_stop = false;
   };
 
@@ -84,6 +90,7 @@ class HostStream {
   std::deque<Item> queue_;
   std::uint64_t issued_ = 0;
   std::shared_ptr<HostGraph> capture_;  // not null while capturing
+  std::uint64_t capture_id_ = 0;
   std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
   fibers::FiberScheduler scheduler_;
   std::thread worker_;

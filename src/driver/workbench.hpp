@@ -43,8 +43,11 @@ class Workbench {
   virtual std::size_t cache_bytes() const = 0;
 };
 
-/// On the backend of `comm`, which must outlive it. CUDA: its streams do not wait for the null
-/// stream. Errors: NOT_SUPPORTED in a build without that backend.
+/// On the backend of `comm`, which must outlive it; on GPUs on device `device`. Errors: NOT_SUPPORTED
+/// in a build without that backend, DRIVER.
 Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, int device);
+
+/// On CUDA device `device`. Its streams do not wait for the null stream. Not in a build without CUDA.
+Result<std::unique_ptr<Workbench>> make_cuda_workbench(int device);
 
 }  // namespace lamppost

@@ -28,6 +28,9 @@ std::uint32_t block_threads_for(std::uint64_t row_elements, std::uint32_t most) 
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kThreadUnit, most));
 }
 
+/// Tickets count eager launches, without 0.
+std::uint32_t next_ticket(std::uint32_t last) { return last + 1 == 0 ? 1 : last + 1; }
+
 const void* offset(const void* tensor, std::uint64_t bytes) {
   return tensor == nullptr ? nullptr : static_cast<const std::byte*>(tensor) + bytes;
 }
@@ -71,8 +74,9 @@ Launcher::Launcher(Driver& driver, const AgreedFacts& facts, const device::PeerT
   }
 }
 
-device::CallArgs Launcher::call_args() const {
+device::CallArgs Launcher::call_args(const LaunchPlace& place) const {
   device::CallArgs args{};
+  args.ticket = place.is_captured ? 0 : next_ticket(last_ticket_);
   args.peers = peers_;
   args.page = page_;
   args.slot_bytes = facts_.slot_bytes;
@@ -93,12 +97,19 @@ Launcher::Part Launcher::part_of(const CollectiveCall& call, std::uint64_t first
           static_cast<std::uint32_t>(extent)};
 }
 
-Status Launcher::launch(const CollectiveCall& call, const Choice& choice, StreamHandle stream) {
+Status Launcher::launch(const LaunchPlace& place, const LaunchSpec& spec) {
+  Status status = driver_.launch(place.stream, spec);
+  if (status.ok() && !place.is_captured) last_ticket_ = next_ticket(last_ticket_);
+  return status;
+}
+
+Status Launcher::launch(const CollectiveCall& call, const Choice& choice,
+                        const LaunchPlace& place) {
   const std::uint64_t total = call.epilogue == Epilogue::kNone ? call.columns : call.rows;
   std::uint64_t first = 0;
   do {  // an empty call is one launch, of headers only
     const std::uint64_t extent = std::min(choice.extent_per_launch, total - first);
-    Status status = launch_part(call, choice, part_of(call, first, extent), stream);
+    Status status = launch_part(call, choice, part_of(call, first, extent), place);
     if (!status.ok()) return status;
     first += extent;
   } while (first < total);
@@ -106,7 +117,7 @@ Status Launcher::launch(const CollectiveCall& call, const Choice& choice, Stream
 }
 
 Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,
-                             StreamHandle stream) {
+                             const LaunchPlace& place) {
   const std::uint64_t bytes = element_bytes(call.type);
   OneShotArgs args{};
   args.in = offset(call.in, part.first_element * bytes);
@@ -122,7 +133,7 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part.rows, 1, facts_.max_blocks)),
       block_threads_for(part.row_elements, facts_.max_block_threads), &args, sizeof(args), 1,
       facts_.early_launch};
-  args.call = call_args();
+  args.call = call_args(place);
   // Fragments lie one after the other; only the last row of a plain call is short.
   const std::uint64_t full_rows = part.rows == 0 ? 0 : part.rows - 1;
   const std::uint64_t last_row = part.element_count - full_rows * part.row_elements;
@@ -131,17 +142,18 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
   args.call.operation_hash = operation_hash(call, choice, spec);
   args.call.extent = part.extent;
   args.call.columns = part.row_elements;
-  return driver_.launch(stream, spec);
+  return launch(place, spec);
 }
 
 Status Launcher::launch_self_test(std::uint32_t rounds, StreamHandle stream) {
+  const LaunchPlace place{stream, false};
   SelfTestArgs args{};
-  args.call = call_args();
+  args.call = call_args(place);
   args.rounds = rounds;
   const auto kernel = find_kernel(Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone);
   const LaunchSpec spec{*kernel, 1, block_threads_for(0, facts_.max_block_threads), &args,
                         sizeof(args)};
-  return driver_.launch(stream, spec);
+  return launch(place, spec);
 }
 
 }  // namespace lamppost

@@ -10,17 +10,27 @@
 
 namespace lamppost {
 
+/// Where a call is enqueued.
+struct LaunchPlace {
+  StreamHandle stream;
+  bool is_captured;  // into a graph: it runs later, any number of times
+};
+
 class Launcher {
  public:
   /// `page` is the control page as kernels address it. Everything referred to outlives the launcher.
   Launcher(Driver& driver, const AgreedFacts& facts, const device::PeerTable& peers,
            device::ControlPage* page, const PlantedFault& fault);
 
-  /// Enqueues the call on `stream`. After an error some launches may have been enqueued.
-  Status launch(const CollectiveCall& call, const Choice& choice, StreamHandle stream);
+  /// Enqueues the call. After an error some launches may have been enqueued.
+  Status launch(const CollectiveCall& call, const Choice& choice, const LaunchPlace& place);
 
   /// Enqueues the self-test that ends creation.
   Status launch_self_test(std::uint32_t rounds, StreamHandle stream);
+
+  /// Of the newest eager launch: it has ended when the word at Layout::kFinishedTicket is this or later
+  /// (by distance). 0: there was none.
+  std::uint32_t last_ticket() const { return last_ticket_; }
 
  private:
   /// One launch's share of a call: whole rows of a fused one, elements of a plain one.
@@ -33,14 +43,17 @@ class Launcher {
   };
   Part part_of(const CollectiveCall& call, std::uint64_t first, std::uint64_t extent) const;
   Status launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,
-                     StreamHandle stream);
-  device::CallArgs call_args() const;
+                     const LaunchPlace& place);
+  device::CallArgs call_args(const LaunchPlace& place) const;
+  /// Launches, and counts an eager launch that went well.
+  Status launch(const LaunchPlace& place, const LaunchSpec& spec);
 
   Driver& driver_;
   AgreedFacts facts_;
   device::PeerTable peers_;
   device::ControlPage* page_;
   device::FaultArgs fault_{};
+  std::uint32_t last_ticket_ = 0;
 };
 
 }  // namespace lamppost

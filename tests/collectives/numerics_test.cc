@@ -121,8 +121,11 @@ std::vector<Outputs> run_fused(RankGroup& group, const FusedInputs& inputs) {
   };
   std::vector<Tensors> tensors;
   for (int r = 0; r < group.size(); ++r) {
-    Tensors t{{count, c.type}, {count, c.type}, {count, c.type},
-              {count, c.type}, {count, c.type}, {c.hidden, c.type}};
+    Tensors t;
+    for (GuardedTensor* tensor : {&t.in, &t.out, &t.residual_in, &t.residual_out, &t.sum}) {
+      *tensor = GuardedTensor({count, c.type, 0}, r);
+    }
+    t.weight = GuardedTensor({c.hidden, c.type, 0}, r);
     t.in.set(inputs.in[static_cast<std::size_t>(r)]);
     t.residual_in.set(inputs.residual);
     t.weight.set(inputs.weight);
@@ -142,7 +145,8 @@ std::vector<Outputs> run_fused(RankGroup& group, const FusedInputs& inputs) {
     args.hidden = static_cast<std::int64_t>(c.hidden);
     args.epsilon = c.epsilon;
     args.weight_bias = c.weight_bias;
-    EXPECT_EQ(lpAllReduceRMSNorm(&args, group[r], nullptr), LP_SUCCESS) << lpGetLastError(group[r]);
+    EXPECT_EQ(lpAllReduceRMSNorm(&args, group[r], group.stream(r)), LP_SUCCESS)
+        << lpGetLastError(group[r]);
   }
   group.synchronize();
   std::vector<Outputs> outputs;

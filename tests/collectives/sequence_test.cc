@@ -3,10 +3,12 @@
 // each result is compared bit for bit.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstdlib>
 
 #include "support/collective_cases.hpp"
 #include "support/sleep.hpp"
+#include "support/test_stream.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -89,26 +91,33 @@ std::unique_ptr<TestCall> make_call(int world, std::uint64_t tokens, std::uint64
 /// Which way a batch of calls goes to the streams.
 enum class Mode { kEager, kGraph };
 
-/// Enqueues all calls of the batch on every rank, each from a thread of its own, one rank late.
-void run_batch(RankGroup& group, std::vector<lpStream_t>& streams,
+/// Enqueues all calls of the batch on every rank, each from a thread of its own, one rank late. A graph
+/// is instantiated before any rank starts, and destroyed after all have ended: both may wait for the
+/// device, which may be running another rank that waits for this one.
+void run_batch(RankGroup& group, const std::vector<TestStream>& streams,
                std::vector<std::unique_ptr<TestCall>>& calls, Mode mode, int late_rank) {
+  std::barrier all_ranks(group.size());
   RankGroup::for_each_rank(group.size(), [&](int rank) {
-    lpStream_t stream = streams[static_cast<std::size_t>(rank)];
+    const TestStream& stream = streams[static_cast<std::size_t>(rank)];
+    const auto enqueue_all = [&] {
+      for (auto& call : calls) {
+        EXPECT_EQ(call->enqueue(group[rank], rank, stream.handle()), LP_SUCCESS)
+            << lpGetLastError(group[rank]);
+      }
+    };
+    void* graph = nullptr;
+    if (mode == Mode::kGraph) {
+      stream.begin_capture();
+      enqueue_all();
+      graph = stream.end_capture();
+    }
+    all_ranks.arrive_and_wait();
     if (rank == late_rank) sleep_ms(5);
-    lpGraph_t graph = nullptr;
-    if (mode == Mode::kGraph) {
-      EXPECT_EQ(lpStreamBeginCapture(stream), LP_SUCCESS);
-    }
-    for (auto& call : calls) {
-      EXPECT_EQ(call->enqueue(group[rank], rank, stream), LP_SUCCESS)
-          << lpGetLastError(group[rank]);
-    }
-    if (mode == Mode::kGraph) {
-      EXPECT_EQ(lpStreamEndCapture(stream, &graph), LP_SUCCESS);
-      EXPECT_EQ(lpGraphLaunch(graph, stream), LP_SUCCESS);
-    }
-    EXPECT_EQ(lpStreamSynchronize(stream), LP_SUCCESS);
-    EXPECT_EQ(lpGraphDestroy(graph), LP_SUCCESS);
+    if (mode == Mode::kEager) enqueue_all();
+    if (graph != nullptr) stream.launch(graph);
+    stream.synchronize();
+    all_ranks.arrive_and_wait();
+    if (graph != nullptr) stream.destroy(graph);
   });
   for (auto& call : calls) call->expect_right();
 }
@@ -117,10 +126,7 @@ TEST_P(Sequence, ShuffledSizesTypesAndModes) {
   Random random(announce_seed());
   const int world = GetParam().world;
   RankGroup group(world, group_options(GetParam()));
-  std::vector<lpStream_t> streams(static_cast<std::size_t>(world));
-  for (int r = 0; r < world; ++r) {
-    ASSERT_EQ(lpStreamCreate(group[r], &streams[static_cast<std::size_t>(r)]), LP_SUCCESS);
-  }
+  const std::vector<TestStream> streams = make_streams(group);
   for (std::uint64_t hidden : {std::uint64_t{64}, std::uint64_t{2880}}) {
     const std::vector<std::uint64_t> tokens = token_counts(random, GetParam(), hidden);
     for (std::size_t next = 0; next < tokens.size();) {
@@ -135,7 +141,6 @@ TEST_P(Sequence, ShuffledSizesTypesAndModes) {
       if (HasFailure()) break;
     }
   }
-  for (lpStream_t stream : streams) EXPECT_EQ(lpStreamDestroy(stream), LP_SUCCESS);
 }
 
 TEST_P(Sequence, GraphReplaysReadFreshInputs) {
@@ -145,31 +150,29 @@ TEST_P(Sequence, GraphReplaysReadFreshInputs) {
   RankGroup group(world, group_options(GetParam()));
   std::vector<std::unique_ptr<TestCall>> calls;
   for (std::uint64_t tokens : {1, 9, 0, 3}) calls.push_back(make_call(world, tokens, 64, random));
-  std::vector<lpStream_t> streams(static_cast<std::size_t>(world));
-  std::vector<lpGraph_t> graphs(static_cast<std::size_t>(world));
+  const std::vector<TestStream> streams = make_streams(group);
+  std::vector<void*> graphs;
   for (int r = 0; r < world; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    ASSERT_EQ(lpStreamCreate(group[r], &streams[i]), LP_SUCCESS);
-    ASSERT_EQ(lpStreamBeginCapture(streams[i]), LP_SUCCESS);
-    for (auto& call : calls) ASSERT_EQ(call->enqueue(group[r], r, streams[i]), LP_SUCCESS);
-    ASSERT_EQ(lpStreamEndCapture(streams[i], &graphs[i]), LP_SUCCESS);
+    const TestStream& stream = streams[static_cast<std::size_t>(r)];
+    stream.begin_capture();
+    for (auto& call : calls) ASSERT_EQ(call->enqueue(group[r], r, stream.handle()), LP_SUCCESS);
+    graphs.push_back(stream.end_capture());
   }
   auto eager = make_plain_call(world, {77, LP_FLOAT16, false, 0}, random);
   for (int replay = 0; replay < (kHasSanitizer ? 3 : 5); ++replay) {
     for (auto& call : calls) call->refill(random);
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      ASSERT_EQ(lpGraphLaunch(graphs[i], streams[i]), LP_SUCCESS);
+      streams[i].launch(graphs[i]);
       if (replay % 2 == 1) {
-        ASSERT_EQ(eager->enqueue(group[static_cast<int>(i)], static_cast<int>(i), streams[i]),
-                  LP_SUCCESS);
+        const int rank = static_cast<int>(i);
+        ASSERT_EQ(eager->enqueue(group[rank], rank, streams[i].handle()), LP_SUCCESS);
       }
     }
-    for (lpStream_t stream : streams) ASSERT_EQ(lpStreamSynchronize(stream), LP_SUCCESS);
+    for (const TestStream& stream : streams) stream.synchronize();
     for (auto& call : calls) call->expect_right();
     if (replay % 2 == 1) eager->expect_right();
   }
-  for (lpGraph_t graph : graphs) EXPECT_EQ(lpGraphDestroy(graph), LP_SUCCESS);
-  for (lpStream_t stream : streams) EXPECT_EQ(lpStreamDestroy(stream), LP_SUCCESS);
+  for (std::size_t i = 0; i < streams.size(); ++i) streams[i].destroy(graphs[i]);
 }
 
 TEST_P(Sequence, StreamsByTurnsStayOrdered) {
@@ -177,32 +180,33 @@ TEST_P(Sequence, StreamsByTurnsStayOrdered) {
   if (kHasSanitizer && world == 8) GTEST_SKIP() << "the sequence above has eight ranks";
   Random random(announce_seed());
   RankGroup group(world, group_options(GetParam()));
-  std::vector<std::vector<lpStream_t>> streams(static_cast<std::size_t>(world));
+  std::vector<std::vector<TestStream>> streams(static_cast<std::size_t>(world));
   for (int r = 0; r < world; ++r) {
     for (int s = 0; s < 3; ++s) {
-      lpStream_t stream = nullptr;
-      ASSERT_EQ(lpStreamCreate(group[r], &stream), LP_SUCCESS);
-      streams[static_cast<std::size_t>(r)].push_back(stream);
+      streams[static_cast<std::size_t>(r)].emplace_back(group.workbench(r));
     }
   }
   std::vector<std::unique_ptr<TestCall>> calls;
   for (int i = 0; i < (kHasSanitizer ? 9 : 24); ++i)
     calls.push_back(make_call(world, random() % 6, 64, random));
+  // A stream that waits for another may hold up a third on the same hardware queue: where ranks share a
+  // device, that would be the one whose call ends the wait.
+  std::barrier all_ranks(world);
+  const bool is_step_by_step = !test_backend().is_host() && test_backend().shares_devices(world);
   RankGroup::for_each_rank(world, [&](int rank) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       // Ranks take different streams; only the order of calls is common.
-      lpStream_t stream =
+      const TestStream& stream =
           streams[static_cast<std::size_t>(rank)][(i * static_cast<std::size_t>(rank + 1)) % 3];
-      EXPECT_EQ(calls[i]->enqueue(group[rank], rank, stream), LP_SUCCESS);
+      EXPECT_EQ(calls[i]->enqueue(group[rank], rank, stream.handle()), LP_SUCCESS);
+      if (is_step_by_step) {
+        stream.synchronize();
+        all_ranks.arrive_and_wait();
+      }
     }
-    for (lpStream_t stream : streams[static_cast<std::size_t>(rank)]) {
-      EXPECT_EQ(lpStreamSynchronize(stream), LP_SUCCESS);
-    }
+    for (const TestStream& stream : streams[static_cast<std::size_t>(rank)]) stream.synchronize();
   });
   for (auto& call : calls) call->expect_right();
-  for (auto& of_rank : streams) {
-    for (lpStream_t stream : of_rank) EXPECT_EQ(lpStreamDestroy(stream), LP_SUCCESS);
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "support/collective_cases.hpp"
 #include "support/environment_guard.hpp"
 #include "support/sleep.hpp"
+#include "support/test_stream.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -49,7 +50,7 @@ TEST_P(Failure, ARankThatNeverCallsIsNamed) {
   for (int r = 0; r < 3; ++r) ASSERT_EQ(lpCommSetTimeout(group[r], 2000), LP_SUCCESS);
 
   auto call = make_fused_call(3, c, random);
-  for (int r : {0, 1}) ASSERT_EQ(call->enqueue(group[r], r, nullptr), LP_SUCCESS);
+  for (int r : {0, 1}) ASSERT_EQ(call->enqueue(group[r], r, group.stream(r)), LP_SUCCESS);
   group.synchronize();  // succeeds: the kernels end by themselves
   int timed_out = 0;
   for (int r : {0, 1}) {
@@ -70,11 +71,11 @@ TEST_P(Failure, ARankThatNeverCallsIsNamed) {
   }
   EXPECT_GE(timed_out, 1);
   // The error is sticky; nothing more is launched.
-  EXPECT_NE(call->enqueue(group[0], 0, nullptr), LP_SUCCESS);
+  EXPECT_NE(call->enqueue(group[0], 0, group.stream(0)), LP_SUCCESS);
   EXPECT_NE(std::string(lpGetLastError(group[0])).find("rank 2"), std::string::npos);
   // The late rank comes: it finds the abort, ends at once and poisons its output too.
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(call->enqueue(group[2], 2, nullptr), LP_SUCCESS);
+  ASSERT_EQ(call->enqueue(group[2], 2, group.stream(2)), LP_SUCCESS);
   group.synchronize();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500));
   EXPECT_EQ(group.errors()[2], LP_ERROR_ABORTED);
@@ -88,7 +89,7 @@ TEST(FailureOnce, ProvisionalRecordShowsWhoWaitsAndGoesAway) {
   Random random(announce_seed());
   RankGroup group(2);
   auto call = make_plain_call(2, {100, LP_FLOAT32, false, 0}, random);
-  ASSERT_EQ(call->enqueue(group[0], 0, nullptr), LP_SUCCESS);
+  ASSERT_EQ(call->enqueue(group[0], 0, group.stream(0)), LP_SUCCESS);
   sleep_ms(1400);
   const lpHealth waiting = health_of(group[0]);
   EXPECT_EQ(waiting.state, LP_HEALTH_WAITING);
@@ -97,7 +98,7 @@ TEST(FailureOnce, ProvisionalRecordShowsWhoWaitsAndGoesAway) {
   EXPECT_EQ(waiting.peers[1].state, LP_PEER_FINISHED);  // the self-test, call 0
   EXPECT_EQ(waiting.peers[1].call, 0u);
   EXPECT_NE(text_of(waiting).find("of rank 1 in call 1"), std::string::npos) << text_of(waiting);
-  ASSERT_EQ(call->enqueue(group[1], 1, nullptr), LP_SUCCESS);
+  ASSERT_EQ(call->enqueue(group[1], 1, group.stream(1)), LP_SUCCESS);
   group.synchronize();
   call->expect_right();
   EXPECT_EQ(health_of(group[0]).state, LP_HEALTH_OK);
@@ -109,7 +110,7 @@ TEST(FailureOnce, TimeoutChangesForACallInFlight) {
   options.timeout_ms = 0;  // never
   RankGroup group(2, options);
   auto call = make_plain_call(2, {8, LP_BFLOAT16, false, 0}, random);
-  ASSERT_EQ(call->enqueue(group[0], 0, nullptr), LP_SUCCESS);
+  ASSERT_EQ(call->enqueue(group[0], 0, group.stream(0)), LP_SUCCESS);
   sleep_ms(300);
   EXPECT_EQ(group.errors()[0], LP_SUCCESS);
   ASSERT_EQ(lpCommSetTimeout(group[0], 500), LP_SUCCESS);
@@ -142,8 +143,8 @@ TEST(FailureOnce, ARankLaterThanTheTimeoutEndsWithTheOthers) {
   auto first = make_plain_call(3, {64, LP_FLOAT32, false, 0}, random);
   auto second = make_plain_call(3, {64, LP_FLOAT32, false, 0}, random);
   for (int r = 0; r < 3; ++r) {
-    ASSERT_EQ(first->enqueue(group[r], r, nullptr), LP_SUCCESS);
-    ASSERT_EQ(second->enqueue(group[r], r, nullptr), LP_SUCCESS);
+    ASSERT_EQ(first->enqueue(group[r], r, group.stream(r)), LP_SUCCESS);
+    ASSERT_EQ(second->enqueue(group[r], r, group.stream(r)), LP_SUCCESS);
   }
   group.synchronize();
   for (int r = 0; r < 3; ++r) {
@@ -162,8 +163,8 @@ void expect_mismatch(TestCall& of_rank0, TestCall& of_rank1, const std::string& 
                      const std::string& text_of_rank1) {
   RankGroup group(2);
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(of_rank0.enqueue(group[0], 0, nullptr), LP_SUCCESS);
-  ASSERT_EQ(of_rank1.enqueue(group[1], 1, nullptr), LP_SUCCESS);
+  ASSERT_EQ(of_rank0.enqueue(group[0], 0, group.stream(0)), LP_SUCCESS);
+  ASSERT_EQ(of_rank1.enqueue(group[1], 1, group.stream(1)), LP_SUCCESS);
   group.synchronize();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   for (int r : {0, 1}) {
@@ -219,25 +220,24 @@ TEST(FailureOnce, TwoCallsInFlightAreReported) {
   RankGroup group(2, options);
   auto call = make_plain_call(2, {64, LP_FLOAT32, false, 0}, random);
   auto other = make_plain_call(2, {64, LP_FLOAT32, false, 0}, random);
-  std::vector<lpStream_t> streams(2);
-  std::vector<lpGraph_t> graphs(2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    ASSERT_EQ(lpStreamCreate(group[0], &streams[i]), LP_SUCCESS);
-    ASSERT_EQ(lpStreamBeginCapture(streams[i]), LP_SUCCESS);
-    ASSERT_EQ((i == 0 ? call : other)->enqueue(group[0], 0, streams[i]), LP_SUCCESS);
-    ASSERT_EQ(lpStreamEndCapture(streams[i], &graphs[i]), LP_SUCCESS);
+  std::vector<TestStream> streams;
+  std::vector<void*> graphs;
+  for (TestCall* captured : {call.get(), other.get()}) {
+    const TestStream& stream = streams.emplace_back(group.workbench(0));
+    stream.begin_capture();
+    ASSERT_EQ(captured->enqueue(group[0], 0, stream.handle()), LP_SUCCESS);
+    graphs.push_back(stream.end_capture());
   }
-  for (std::size_t i = 0; i < 2; ++i) ASSERT_EQ(lpGraphLaunch(graphs[i], streams[i]), LP_SUCCESS);
-  ASSERT_EQ(call->enqueue(group[1], 1, nullptr), LP_SUCCESS);
-  ASSERT_EQ(other->enqueue(group[1], 1, nullptr), LP_SUCCESS);
-  for (lpStream_t stream : streams) ASSERT_EQ(lpStreamSynchronize(stream), LP_SUCCESS);
+  for (std::size_t i = 0; i < 2; ++i) streams[i].launch(graphs[i]);
+  ASSERT_EQ(call->enqueue(group[1], 1, group.stream(1)), LP_SUCCESS);
+  ASSERT_EQ(other->enqueue(group[1], 1, group.stream(1)), LP_SUCCESS);
+  for (const TestStream& stream : streams) stream.synchronize();
   group.synchronize();
   EXPECT_EQ(group.errors()[0], LP_ERROR_CORRUPT);
   EXPECT_NE(text_of(health_of(group[0])).find("in flight"), std::string::npos);
   EXPECT_EQ(group.errors()[1], LP_ERROR_ABORTED);
   EXPECT_EQ(health_of(group[1]).abort_source, 0);
-  for (lpGraph_t graph : graphs) EXPECT_EQ(lpGraphDestroy(graph), LP_SUCCESS);
-  for (lpStream_t stream : streams) EXPECT_EQ(lpStreamDestroy(stream), LP_SUCCESS);
+  for (std::size_t i = 0; i < 2; ++i) streams[i].destroy(graphs[i]);
 }
 
 TEST(FailureOnce, AFailedGraphReplayPoisonsAndEnds) {
@@ -246,41 +246,49 @@ TEST(FailureOnce, AFailedGraphReplayPoisonsAndEnds) {
   options.timeout_ms = 400;
   RankGroup group(2, options);
   auto call = make_plain_call(2, {640, LP_BFLOAT16, false, 0}, random);
-  lpStream_t stream = nullptr;
-  lpGraph_t graph = nullptr;
-  ASSERT_EQ(lpStreamCreate(group[0], &stream), LP_SUCCESS);
-  ASSERT_EQ(lpStreamBeginCapture(stream), LP_SUCCESS);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(call->enqueue(group[0], 0, stream), LP_SUCCESS);
-  ASSERT_EQ(lpStreamEndCapture(stream, &graph), LP_SUCCESS);
-  for (int replay = 0; replay < 3; ++replay) ASSERT_EQ(lpGraphLaunch(graph, stream), LP_SUCCESS);
+  const TestStream stream(group.workbench(0));
+  stream.begin_capture();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(call->enqueue(group[0], 0, stream.handle()), LP_SUCCESS);
+  void* graph = stream.end_capture();
+  for (int replay = 0; replay < 3; ++replay) stream.launch(graph);
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(lpStreamSynchronize(stream), LP_SUCCESS);
+  stream.synchronize();
   // One wait of 400 ms, not nine: calls after the failure wait for nobody.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500));
   EXPECT_EQ(group.errors()[0], LP_ERROR_TIMEOUT);
   call->expect_poison(0);
-  EXPECT_EQ(lpGraphDestroy(graph), LP_SUCCESS);
-  EXPECT_EQ(lpStreamDestroy(stream), LP_SUCCESS);
+  stream.destroy(graph);
+}
+
+TEST(FailureOnce, OverwrittenGuardIsReported) {
+  RankGroup group(2);
+  Communicator& victim = group.communicator(1);
+  const device::Layout layout = victim.workspace().layout;
+  std::byte* own = victim.workspace().peers.table.own();
+  for (std::uint64_t offset :
+       {std::uint64_t{0}, device::Layout::kControlBytes - 4, layout.end_guard()}) {
+    std::uint32_t kept = 0;
+    ASSERT_TRUE(victim.driver().read(&kept, own + offset, sizeof(kept)).ok());
+    const std::uint32_t wrong = 0;
+    ASSERT_TRUE(victim.driver().write(own + offset, &wrong, sizeof(wrong)).ok());
+    const Status status = check_guards(victim.driver(), victim.workspace());
+    EXPECT_EQ(status.code(), LP_ERROR_CORRUPT) << offset;
+    EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+    ASSERT_TRUE(victim.driver().write(own + offset, &kept, sizeof(kept)).ok());
+  }
 }
 
 TEST(FailureOnce, OverwrittenGuardIsReportedByDestroy) {
   lpConfig config = LP_CONFIG_INITIALIZER;
-  auto created = create_all(2, &config, {});
-  ASSERT_TRUE(created.ok());
+  config.backend = test_backend().backend;
+  config.allow_shared_device = 1;
+  const int devices[] = {0, 0};
+  auto created = create_all(2, &config, devices);
+  ASSERT_TRUE(created.ok()) << created.status().message();
   Communicator& victim = *created.value()[1];
-  const device::Layout layout{2, 2u << 20};
+  const std::uint32_t wrong = 0;
   std::byte* own = victim.workspace().peers.table.own();
-  for (std::uint64_t offset :
-       {std::uint64_t{0}, device::Layout::kControlBytes - 4, layout.end_guard()}) {
-    auto* word = reinterpret_cast<std::uint32_t*>(own + offset);
-    const std::uint32_t kept = *word;
-    *word = 0;
-    const Status status = check_guards(victim.driver(), victim.workspace());
-    EXPECT_EQ(status.code(), LP_ERROR_CORRUPT) << offset;
-    EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
-    *word = kept;
-  }
-  *reinterpret_cast<std::uint32_t*>(own) = 0;
+  ASSERT_TRUE(victim.driver().write(own, &wrong, sizeof(wrong)).ok());
   EXPECT_EQ(victim.shut_down().code(), LP_ERROR_CORRUPT);
   EXPECT_TRUE(created.value()[0]->shut_down().ok());
 }

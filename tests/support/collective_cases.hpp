@@ -4,6 +4,7 @@
 
 #include "support/rank_group.hpp"
 #include "support/reference.hpp"
+#include "support/test_backend.hpp"
 
 #include <memory>
 #include <random>
@@ -14,20 +15,37 @@ namespace lamppost::test {
 
 using Random = std::mt19937_64;
 
-/// Elements with guard bytes before and after, starting `offset_elements` after a 16-byte boundary.
+/// What a tensor is made of.
+struct TensorShape {
+  std::uint64_t element_count = 0;
+  lpDataType_t type = LP_FLOAT32;
+  std::uint32_t offset_elements = 0;  // start so far after a 16-byte boundary
+};
+
+/// A tensor of one rank with guard bytes before and after, in memory of the backend under test.
 class GuardedTensor {
  public:
   GuardedTensor() = default;
-  GuardedTensor(std::uint64_t element_count, lpDataType_t type, std::uint32_t offset_elements = 0);
+  GuardedTensor(const TensorShape& shape, int rank);
 
-  void* data() { return memory_.empty() ? nullptr : memory_.data() + start_; }
+  /// As collectives take it; null if there is no tensor.
+  void* data() { return device_ ? device_.get() + start_ : host_data(); }
   bool exists() const { return !memory_.empty(); }
+  /// Device memory is read and written with blocking copies: nothing may use it meanwhile.
   void set(const Bits& bits);
   Bits bits() const;
   bool are_guards_intact() const;
 
  private:
-  std::vector<std::byte> memory_;
+  struct Free {
+    Workbench* workbench;
+    void operator()(std::byte* memory) const { workbench->free(memory); }
+  };
+  std::byte* host_data() { return memory_.empty() ? nullptr : memory_.data() + start_; }
+  void fetch() const;
+
+  mutable std::vector<std::byte> memory_;  // all of it, or a copy of what the device has
+  std::unique_ptr<std::byte, Free> device_{nullptr, Free{nullptr}};
   std::size_t start_ = 0;
   std::size_t bytes_ = 0;
   lpDataType_t type_ = LP_FLOAT32;
@@ -78,7 +96,7 @@ std::unique_ptr<TestCall> make_fused_call(int rank_count, const FusedCase& c, Ra
 /// A plain call with given input bits, by rank.
 std::unique_ptr<TestCall> make_plain_call(const std::vector<Bits>& inputs, const PlainCase& c);
 
-/// Enqueues the call on the own streams of all ranks, waits, and compares.
+/// Enqueues the call on every rank's stream, waits, and compares.
 void run_and_check(RankGroup& group, TestCall& call);
 
 }  // namespace lamppost::test

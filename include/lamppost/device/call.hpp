@@ -41,6 +41,7 @@ struct CallArgs {
   std::uint32_t operation_hash;  // 31 bits; equal on all ranks for equal calls
   std::uint32_t extent;          // 31 bits; tokens or elements
   std::uint32_t columns;         // elements of a row
+  std::uint32_t ticket;          // eager launches, counted by the host; 0: captured, or none wanted
   FaultArgs fault;
 
   LAMPPOST_DEVICE Layout layout() const { return Layout{peers.rank_count, slot_bytes}; }
@@ -68,6 +69,12 @@ struct CallShared {
   Pack line;
   std::uint32_t is_aborted;
   std::uint32_t must_poison;
+};
+
+/// What one block finds when it leaves.
+struct Departure {
+  bool must_poison;  // every output of the call
+  bool is_last;      // of its launch
 };
 
 template <Target T>
@@ -152,14 +159,28 @@ class Call {
     t_.store_release_system(&page->provisional_active, 1);
   }
 
-  /// The block's last protocol act. Block-wide. `clear_next_bytes`: what the next call has to clear of
-  /// this call's generation. True, for all threads: this block must poison every output of the call.
-  LAMPPOST_DEVICE bool leave(std::uint64_t clear_next_bytes) {
+  /// The block's last act. Block-wide. `clear_next_bytes`: what the next call has to clear of this call's
+  /// generation. `poison()` is called, by all threads of the block, if the call has failed and this
+  /// block must poison every output of it. The last block out then stores an eager launch's ticket, for
+  /// other streams and for the host.
+  template <class Poison>
+  LAMPPOST_DEVICE void leave(std::uint64_t clear_next_bytes, Poison&& poison) {
     delay_if_planted(Phase::kArrive);
     t_.block_sync();
-    if (t_.thread_rank() == 0) shared_.must_poison = arrive(clear_next_bytes) ? 1 : 0;
+    bool is_last = false;
+    if (t_.thread_rank() == 0) {
+      const Departure departure = arrive(clear_next_bytes);
+      shared_.must_poison = departure.must_poison ? 1 : 0;
+      is_last = departure.is_last;
+    }
     t_.block_sync();
-    return shared_.must_poison != 0;
+    if (shared_.must_poison != 0) {
+      poison();
+      t_.block_sync();
+    }
+    if (is_last && args_.ticket != 0) {
+      t_.store_release_system(own<std::uint32_t>(Layout::kFinishedTicket), args_.ticket);
+    }
   }
 
   /// Waits here if LAMPPOST_FAULT names this call and phase. Bounded by the planted time.
@@ -268,8 +289,8 @@ class Call {
     }
   }
 
-  /// One thread a block. True: this block must poison the call's outputs.
-  LAMPPOST_DEVICE bool arrive(std::uint64_t clear_next_bytes) {
+  /// One thread a block.
+  LAMPPOST_DEVICE Departure arrive(std::uint64_t clear_next_bytes) {
     const std::uint64_t old =
         t_.add_acq_rel_device(own<std::uint64_t>(Layout::kArrival),
                               ArrivalWord::increment(t_.launch_number()));
@@ -285,12 +306,12 @@ class Call {
       report.seen = static_cast<std::uint32_t>(old >> 12);
       report.element = arrived_before;
       fail(FailureKind::kCorrupt, Phase::kArrive, report);
-      return true;
+      return {true, is_last};
     }
-    return is_last && advance(clear_next_bytes);
+    return {is_last && advance(clear_next_bytes), is_last};
   }
 
-  /// The last block out of a call.
+  /// The last block out of a call. True: the call has failed.
   LAMPPOST_DEVICE bool advance(std::uint64_t clear_next_bytes) {
     const std::uint32_t next_sequence = (sequence_ + 1) & kSequenceMask;
     const std::uint32_t next_generation = generation_ + 1 == kGenerations ? 0 : generation_ + 1;

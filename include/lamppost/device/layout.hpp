@@ -5,6 +5,7 @@
 //   0        guard                       64 bytes of kGuardWord
 //   64       ControlLine                 one 16-byte line: loaded once by every block
 //   128      ArrivalWord                 {call sequence, sum of launch numbers, blocks arrived}
+//   160      finished ticket             of the newest eager launch that has ended
 //   192      extents                     per generation: bytes the next call has to clear
 //   256      FailureWords                claims and the mask of missing ranks
 //   512      descriptor ring             the last 8 calls of this rank, for peers to read
@@ -146,6 +147,7 @@ struct Layout {
 
   static constexpr std::uint64_t kControlLine = 64;
   static constexpr std::uint64_t kArrival = 128;
+  static constexpr std::uint64_t kFinishedTicket = 160;
   static constexpr std::uint64_t kExtents = 192;
   static constexpr std::uint64_t kFailure = 256;
   static constexpr std::uint64_t kRing = 512;
