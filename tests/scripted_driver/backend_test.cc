@@ -15,6 +15,7 @@ class Backend : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     setenv("LAMPPOST_SCRIPTED_DEVICES", "3", 1);
+    setenv("LAMPPOST_SCRIPTED_PAGEABLE", "1", 1);  // tensors are ordinary memory
     (void)scripted_driver();
   }
   // A first creation opens devices for the life of the process.
@@ -106,7 +107,7 @@ TEST_F(Backend, CallsOnSeveralStreamsKeepTheirOrder) {
     }
   }
   for (auto& call : calls) call->expect_right();
-  EXPECT_GT(count_calls("cuStreamWaitEvent"), 0);
+  EXPECT_GT(count_calls("cuStreamWaitValue32"), 0);
 }
 
 TEST_F(Backend, Graphs) {
@@ -143,6 +144,47 @@ TEST_F(Backend, Graphs) {
     must(api().cuGraphExecDestroy(graphs[rank]), "cuGraphExecDestroy");
     User(rank).destroy_stream(streams[rank]);
   }
+}
+
+TEST_F(Backend, AGraphOfTwoStreamsKeepsTheOrder) {
+  Random random(announce_seed());
+  const World world({{0, 1}});
+  ASSERT_NO_FATAL_FAILURE(expect_all_ok(world));
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (int i = 0; i < 2; ++i) calls.push_back(make_plain_call(2, {}, random));
+  CUgraphExec graphs[2];
+  CUstream streams[2][2];
+  for (int rank = 0; rank < 2; ++rank) {
+    const User user(rank);
+    CUevent fork = nullptr;
+    CUevent join = nullptr;
+    must(api().cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    must(api().cuEventCreate(&join, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    for (CUstream& stream : streams[rank]) stream = user.create_stream();
+    user.begin_capture(streams[rank][0], CU_STREAM_CAPTURE_MODE_GLOBAL);
+    must(api().cuEventRecord(fork, streams[rank][0]), "cuEventRecord");
+    must(api().cuStreamWaitEvent(streams[rank][1], fork, 0), "cuStreamWaitEvent");
+    const int waits = count_calls("cuStreamWaitEvent");
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(calls[static_cast<std::size_t>(i)]->enqueue(world[rank], rank, streams[rank][i]),
+                LP_SUCCESS)
+          << lpGetLastError(world[rank]);
+    }
+    EXPECT_GT(count_calls("cuStreamWaitEvent"), waits) << "the second call is not ordered";
+    must(api().cuEventRecord(join, streams[rank][1]), "cuEventRecord");
+    must(api().cuStreamWaitEvent(streams[rank][0], join, 0), "cuStreamWaitEvent");
+    graphs[rank] = user.end_capture(streams[rank][0]);
+    must(api().cuEventDestroy(fork), "cuEventDestroy");
+    must(api().cuEventDestroy(join), "cuEventDestroy");
+  }
+  for (int rank = 0; rank < 2; ++rank) User(rank).launch_graph(graphs[rank], streams[rank][0]);
+  for (int rank = 0; rank < 2; ++rank) {
+    const User user(rank);
+    user.synchronize(streams[rank][0]);
+    for (CUstream stream : streams[rank]) user.destroy_stream(stream);
+    must(api().cuGraphExecDestroy(graphs[rank]), "cuGraphExecDestroy");
+  }
+  for (auto& call : calls) call->expect_right();
 }
 
 TEST_F(Backend, ASharedDeviceIsRefusedByName) {

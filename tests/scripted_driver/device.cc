@@ -37,6 +37,7 @@ int attribute_of(CUdevice_attribute attribute, CUdevice device) {
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: return 1;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
       return settings.has_host_pointer ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS: return settings.has_pageable_access ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: return settings.has_fabric ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return settings.has_multicast ? 1 : 0;
     default: return -1;

@@ -249,13 +249,48 @@ TEST_F(Rules, ACapturingStreamIsNotWaitedFor) {
   const User user(0);
   const CUstream stream = user.create_stream();
   CUgraph graph = nullptr;
-  for (const auto& call : {api().cuStreamSynchronize, api().cuStreamQuery}) {
+  const auto identify = [](CUstream asked) {
+    unsigned long long id = 0;
+    return api().cuStreamGetId(asked, &id);
+  };
+  for (const auto& call : {std::function<CUresult(CUstream)>(api().cuStreamSynchronize),
+                           std::function<CUresult(CUstream)>(identify)}) {
     user.begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     EXPECT_EQ(call(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     EXPECT_EQ(cu_.cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   }
   EXPECT_EQ(cu_.cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
   user.destroy_stream(stream);
+}
+
+TEST_F(Rules, StreamsOfACaptureAreJoined) {
+  const User user(0);
+  const CUstream first = user.create_stream();
+  const CUstream second = user.create_stream();
+  CUevent event = nullptr;
+  CUevent other = nullptr;
+  CUgraph graph = nullptr;
+  must(cu_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  must(cu_.cuEventCreate(&other, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  for (const bool is_joined : {true, false}) {
+    user.begin_capture(first, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    must(cu_.cuEventRecord(event, first), "cuEventRecord");
+    must(cu_.cuStreamWaitEvent(second, event, 0), "cuStreamWaitEvent");
+    EXPECT_EQ(cu_.cuStreamEndCapture(second, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    must(cu_.cuEventRecord(other, second), "cuEventRecord");
+    if (is_joined) must(cu_.cuStreamWaitEvent(first, other, 0), "cuStreamWaitEvent");
+    EXPECT_EQ(cu_.cuStreamEndCapture(first, &graph),
+              is_joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    if (is_joined) must(cu_.cuGraphDestroy(graph), "cuGraphDestroy");
+  }
+  must(cu_.cuEventRecord(event, first), "cuEventRecord");  // outside of any capture
+  user.begin_capture(second, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  EXPECT_EQ(cu_.cuStreamWaitEvent(second, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  EXPECT_EQ(cu_.cuStreamEndCapture(second, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  must(cu_.cuEventDestroy(event), "cuEventDestroy");
+  must(cu_.cuEventDestroy(other), "cuEventDestroy");
+  user.destroy_stream(first);
+  user.destroy_stream(second);
 }
 
 /// A launch of the self-test with `args` as its arguments.

@@ -108,6 +108,13 @@ bool is_open_to(std::uintptr_t address, std::size_t bytes, CUdevice device) {
   return false;
 }
 
+bool is_known(std::uintptr_t address) {
+  State& all = state();
+  return find_in(all.mappings, address) != all.mappings.end() ||
+         find_in(all.device_memory, address) != all.device_memory.end() ||
+         find_in(all.registrations, address) != all.registrations.end();
+}
+
 bool is_trap(std::uintptr_t address, CUdevice device) {
   State& all = state();
   if (find_in(all.reservations, address) != all.reservations.end()) {
@@ -374,6 +381,18 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, u
       return CUDA_ERROR_INVALID_VALUE;
     }
     *address = reinterpret_cast<CUdeviceptr>(found->second.device_address) + (host - found->first);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void* value, CUpointer_attribute attribute,
+                                       CUdeviceptr address) {
+  return call("cuPointerGetAttribute", kNeedsInit | kNeedsContext, [&] {
+    const Lock lock(state().mutex);
+    if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_POINTER || !is_known(address)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    *static_cast<CUdeviceptr*>(value) = address;
     return CUDA_SUCCESS;
   });
 }

@@ -7,6 +7,8 @@
 namespace lamppost::test {
 namespace {
 
+const Environment kPageable = {{"LAMPPOST_SCRIPTED_PAGEABLE", "1"}};  // tensors are ordinary memory
+
 /// Creates, calls once, destroys; what went wrong, or nothing.
 std::string live(const WorldOptions& options) {
   const World world(options);
@@ -42,7 +44,9 @@ constexpr const char* kSwitches[] = {"LAMPPOST_NVLS_ENABLE", "NCCL_NVLS_ENABLE",
 
 TEST(Settings, MulticastIsNeverTouched) {
   const std::string said = in_child(
-      {{"LAMPPOST_SCRIPTED_DEVICES", "3"}, {"LAMPPOST_SCRIPTED_MULTICAST", "1"}}, [] {
+      {{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+       {"LAMPPOST_SCRIPTED_DEVICES", "3"},
+       {"LAMPPOST_SCRIPTED_MULTICAST", "1"}}, [] {
         if (std::string reason = why_switches_stay(); !reason.empty()) return "skip: " + reason;
         for (const char* name : kSwitches) unsetenv(name);
         WorldOptions options;
@@ -56,7 +60,7 @@ TEST(Settings, MulticastIsNeverTouched) {
 }
 
 TEST(Settings, NoEarlyLaunchUnlessAskedFor) {
-  EXPECT_EQ(in_child({}, [] {
+  EXPECT_EQ(in_child(kPageable, [] {
               const std::string wrong = live({});
               return wrong.empty() ? expect_launches("early=0") : wrong;
             }),
@@ -66,7 +70,8 @@ TEST(Settings, NoEarlyLaunchUnlessAskedFor) {
 TEST(Settings, EarlyLaunchWhereTheImageWaitsForIt) {
   WorldOptions options;
   options.early_launch = true;
-  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PTX_VERSION", "90"}},
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+                      {"LAMPPOST_SCRIPTED_PTX_VERSION", "90"}},
                      [&] {
                        const std::string wrong = live(options);
                        if (!wrong.empty()) return wrong;
@@ -77,7 +82,8 @@ TEST(Settings, EarlyLaunchWhereTheImageWaitsForIt) {
                        return has_early ? std::string() : std::string("no launch was early");
                      }),
             "");
-  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PTX_VERSION", "80"}},
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+                      {"LAMPPOST_SCRIPTED_PTX_VERSION", "80"}},
                      [&] {
                        const std::string wrong = live(options);
                        return wrong.empty() ? expect_launches("early=0") : wrong;
@@ -92,7 +98,21 @@ TEST(Settings, AnImageForAnotherChip) {
 }
 
 TEST(Settings, HostMemoryAtADeviceAddressOfItsOwn) {
-  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_HOST_POINTER", "0"}}, [] { return live({}); }), "");
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"}, {"LAMPPOST_SCRIPTED_HOST_POINTER", "0"}}, [] { return live({}); }), "");
+}
+
+TEST(Settings, OrdinaryMemoryIsRefusedWhereTheDeviceCannotReachIt) {
+  EXPECT_EQ(in_child({},
+                     [] {
+                       const World world({});
+                       std::vector<float> data(8);
+                       const lpResult_t result = lpAllReduce(data.data(), data.data(), 8, LP_FLOAT32,
+                                                             LP_SUM, world[0], nullptr);
+                       const std::string text = lpGetLastError(world[0]);
+                       const bool is_named = text.find("in is 0x") != std::string::npos;
+                       return result == LP_ERROR_INVALID_ARGUMENT && is_named ? "" : text + "?";
+                     }),
+            "");
 }
 
 TEST(Settings, NoDevice) {

@@ -43,11 +43,13 @@ CUresult injected_result(State& all, const char* name) {
 
 /// Whether a capture forbids potentially unsafe calls to `thread`.
 bool forbids(const Stream& stream, const ThreadState& thread) {
-  if (!stream.is_capturing || stream.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+  if (stream.capture == nullptr || stream.capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return false;
+  }
   if (thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
-  if (stream.capturing_thread == std::this_thread::get_id()) return true;
+  if (stream.capture->thread == std::this_thread::get_id()) return true;
   return thread.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-         stream.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+         stream.capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 CUresult refusal(State& all, unsigned traits) {
@@ -131,6 +133,7 @@ State::State() {
   settings.has_image = setting("LAMPPOST_SCRIPTED_NO_IMAGE", 0) == 0;
   settings.has_host_pointer = setting("LAMPPOST_SCRIPTED_HOST_POINTER", 1) != 0;
   settings.has_peer_access = setting("LAMPPOST_SCRIPTED_PEER_ACCESS", 1) != 0;
+  settings.has_pageable_access = setting("LAMPPOST_SCRIPTED_PAGEABLE", 0) != 0;
   settings.has_fabric = setting("LAMPPOST_SCRIPTED_FABRIC", 0) != 0;
   settings.has_multicast = setting("LAMPPOST_SCRIPTED_MULTICAST", 0) != 0;
   if (const char* path = std::getenv("LAMPPOST_SCRIPTED_LOG")) {
@@ -165,7 +168,7 @@ Context* current_context() {
 
 void invalidate_captures_that_forbid(const ThreadState& thread) {
   for (auto& [handle, stream] : state().streams) {
-    if (forbids(*stream, thread)) stream->is_invalidated = true;
+    if (forbids(*stream, thread)) stream->capture->is_invalidated = true;
   }
 }
 

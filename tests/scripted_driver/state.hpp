@@ -34,22 +34,36 @@ struct Context {
   int retain_count = 0;
 };
 
+struct Stream;
+
+/// A capture; its steps are kept by the first stream's HostStream, in the order in which they were made.
+struct Capture {
+  std::uint64_t id = 0;
+  Stream* first = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread;
+  bool is_invalidated = false;
+  std::map<Stream*, std::uint64_t> to_join;  // drawn in; the work that the first stream has waited for
+};
+
 struct Stream {
   Context* context = nullptr;
   bool is_blocking = false;  // waits for the legacy stream, and it for this one
   bool is_legacy = false;
+  std::uint64_t id = 0;
   HostStream host;
-  // The capture.
-  bool is_capturing = false;
-  bool is_invalidated = false;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::thread::id capturing_thread;
+  /// Null: not captured. Streams that an event drew into a capture share it with its first stream.
+  std::shared_ptr<Capture> capture;
+  std::uint64_t captured_work = 0;  // steps of this stream in its capture
 };
 
 struct Event {
   Context* context = nullptr;
   HostProgress* recorded = nullptr;  // null: never recorded; reaches 1
-  bool is_captured = false;
+  // Recorded in a capture: which, where, and after which step.
+  std::shared_ptr<Capture> capture;
+  Stream* stream = nullptr;
+  std::uint64_t captured_work = 0;
 };
 
 struct Module {
@@ -118,6 +132,7 @@ struct Settings {
   bool has_image = true;
   bool has_host_pointer = true;
   bool has_peer_access = true;
+  bool has_pageable_access = false;
   bool has_fabric = false;
   bool has_multicast = false;
   int log_descriptor = -1;
@@ -213,6 +228,8 @@ bool is_trap(std::uintptr_t address, CUdevice device);
 void free_memory_of(CUdevice device);
 /// The stream of a handle, the legacy stream of the current context for 0 and 1; null: none.
 std::shared_ptr<Stream> find_stream(CUstream handle);
+/// Whether kernels on any device may be given this address of the driver's memory.
+bool is_known(std::uintptr_t address);
 /// Orders blocking streams with the legacy stream before something is enqueued on `stream`.
 CUresult order_with_legacy(Stream& stream);
 CUresult enqueue(Stream& stream, const HostLaunchItem& item);

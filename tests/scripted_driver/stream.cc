@@ -3,6 +3,7 @@
 #include "scripted_driver/state.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace lamppost::test::scripted {
@@ -21,6 +22,10 @@ struct FillArgs {
 };
 struct MomentArgs {
   HostProgress* moment;
+};
+struct WordArgs {
+  const std::uint32_t* address;
+  std::uint32_t value;
 };
 
 void run_copy(device::HostThread&, const void* args) {
@@ -41,11 +46,21 @@ void run_record(device::HostThread&, const void* args) {
 void run_wait(device::HostThread&, const void* args) {
   static_cast<const MomentArgs*>(args)->moment->wait(1);
 }
+/// CU_STREAM_WAIT_VALUE_GEQ: cyclic.
+void run_wait_for_word(device::HostThread&, const void* args) {
+  const auto& wanted = *static_cast<const WordArgs*>(args);
+  while (static_cast<std::int32_t>(__atomic_load_n(wanted.address, __ATOMIC_ACQUIRE) -
+                                   wanted.value) < 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
 
 constexpr device::HostKernel kCopy{"copy", run_copy, nullptr, 1, sizeof(CopyArgs), 0};
 constexpr device::HostKernel kFill{"fill", run_fill, nullptr, 1, sizeof(FillArgs), 0};
 constexpr device::HostKernel kRecord{"record", run_record, nullptr, 1, sizeof(MomentArgs), 0};
 constexpr device::HostKernel kWait{"wait", run_wait, nullptr, 1, sizeof(MomentArgs), 0};
+constexpr device::HostKernel kWaitForWord{"wait for word", run_wait_for_word, nullptr, 1,
+                                          sizeof(WordArgs), 0};
 
 /// A stream of the current context; null: no handle, or another context's.
 std::shared_ptr<Stream> own_stream(CUstream handle) {
@@ -65,10 +80,30 @@ CUresult enqueue_on(CUstream handle, CUdeviceptr device_address, std::size_t byt
   return bytes == 0 ? CUDA_SUCCESS : enqueue(*stream, item);
 }
 
+/// A wait for an event of a capture draws a stream into it, or joins two of its streams.
+CUresult wait_in_capture(Stream& stream, const Event& event) {
+  if (stream.is_legacy || event.capture->first == nullptr) {  // that capture is over
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  if (stream.capture != nullptr && stream.capture != event.capture) {
+    stream.capture->is_invalidated = event.capture->is_invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  Capture& capture = *event.capture;
+  if (stream.capture == nullptr) {
+    stream.capture = event.capture;
+    stream.captured_work = 1;  // a stream that was drawn in must be waited for
+    capture.to_join[&stream] = 0;
+  } else if (&stream == capture.first && event.stream != capture.first) {
+    capture.to_join[event.stream] = event.captured_work;
+  }
+  return CUDA_SUCCESS;
+}
+
 /// What may not be asked of a stream that is being captured; breaks the capture.
 CUresult refuse_if_capturing(Stream& stream) {
-  if (!stream.is_capturing) return CUDA_SUCCESS;
-  stream.is_invalidated = true;
+  if (stream.capture == nullptr) return CUDA_SUCCESS;
+  stream.capture->is_invalidated = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -83,6 +118,7 @@ std::shared_ptr<Stream> find_stream(CUstream handle) {
       legacy = std::make_shared<Stream>();
       legacy->context = context;
       legacy->is_legacy = true;
+      legacy->id = new_handle();
     }
     return legacy;
   }
@@ -95,13 +131,13 @@ CUresult order_with_legacy(Stream& stream) {
   if (stream.is_legacy) {
     for (auto& [handle, other] : all.streams) {
       if (other->context != stream.context || !other->is_blocking) continue;
-      if (other->is_capturing) {
-        other->is_invalidated = true;
+      if (other->capture != nullptr) {
+        other->capture->is_invalidated = true;
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
       }
       stream.host.wait_for_stream(other->host);
     }
-  } else if (stream.is_blocking && !stream.is_capturing) {
+  } else if (stream.is_blocking && stream.capture == nullptr) {
     const auto legacy = all.legacy_streams.find(stream.context);
     if (legacy != all.legacy_streams.end()) stream.host.wait_for_stream(legacy->second->host);
   }
@@ -109,7 +145,12 @@ CUresult order_with_legacy(Stream& stream) {
 }
 
 CUresult enqueue(Stream& stream, const HostLaunchItem& item) {
-  if (stream.is_invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (stream.capture != nullptr) {
+    if (stream.capture->is_invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    ++stream.captured_work;
+    stream.capture->first->host.launch(item);
+    return CUDA_SUCCESS;
+  }
   const CUresult ordered = order_with_legacy(stream);
   if (ordered == CUDA_SUCCESS) stream.host.launch(item);
   return ordered;
@@ -139,6 +180,7 @@ CUresult CUDAAPI cuStreamCreate(CUstream* handle, unsigned flags) {
     stream->context = current_context();
     stream->is_blocking = flags == CU_STREAM_DEFAULT;
     const std::uint64_t number = new_handle();
+    stream->id = number;
     state().streams[number] = std::move(stream);
     *handle = as_handle<CUstream>(number);
     return CUDA_SUCCESS;
@@ -182,14 +224,24 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
               });
 }
 
-CUresult CUDAAPI cuStreamQuery(CUstream handle) {
-  return call("cuStreamQuery", kNeedsInit | kNeedsContext | kUnsafeInCapture, [&] {
+CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
+  return call("cuStreamGetId", kNeedsInit | kNeedsContext, [&] {
     const Lock lock(state().mutex);
     const auto stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult refused = refuse_if_capturing(*stream);
-    if (refused != CUDA_SUCCESS) return refused;
-    return stream->host.drain(0) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    const CUresult refused = refuse_if_capturing(*stream);  // so does the real driver
+    if (refused == CUDA_SUCCESS) *id = stream->id;
+    return refused;
+  });
+}
+
+CUresult CUDAAPI cuStreamWaitValue32(CUstream handle, CUdeviceptr address, cuuint32_t value,
+                                     unsigned flags) {
+  return call("cuStreamWaitValue32", kNeedsInit | kNeedsContext, [&] {
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ || address % 4 != 0) return CUDA_ERROR_INVALID_VALUE;
+    return enqueue_on(handle, address, 4,
+                      item_of(kWaitForWord,
+                              WordArgs{reinterpret_cast<const std::uint32_t*>(address), value}));
   });
 }
 
@@ -229,7 +281,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* handle, unsigned flags) {
     if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
     const Lock lock(state().mutex);
     const std::uint64_t number = new_handle();
-    state().events[number] = {current_context(), nullptr, false};
+    state().events[number].context = current_context();
     *handle = as_handle<CUevent>(number);
     return CUDA_SUCCESS;
   });
@@ -251,24 +303,25 @@ CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle) {
         event->second.context != stream->context) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
-    event->second.is_captured = stream->is_capturing;
-    if (stream->is_capturing) return CUDA_SUCCESS;
+    event->second.capture = stream->capture;
+    event->second.stream = stream.get();
+    event->second.captured_work = stream->captured_work;
+    if (stream->capture != nullptr) return CUDA_SUCCESS;
     event->second.recorded = &state().moments.emplace_back();
     return enqueue(*stream, item_of(kRecord, MomentArgs{event->second.recorded}));
   });
 }
 
-/// Captures of several streams are not modelled: an event that a capture recorded cannot be waited for.
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
   return call("cuStreamWaitEvent", kNeedsInit | kNeedsContext, [&] {
     const Lock lock(state().mutex);
     const auto event = state().events.find(number_of(handle));
     const auto stream = find_stream(stream_handle);
     if (event == state().events.end() || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (event->second.is_captured) return CUDA_ERROR_NOT_SUPPORTED;
+    if (event->second.capture != nullptr) return wait_in_capture(*stream, event->second);
     if (event->second.recorded == nullptr) return CUDA_SUCCESS;
-    if (stream->is_capturing) {
-      stream->is_invalidated = true;
+    if (stream->capture != nullptr) {
+      stream->capture->is_invalidated = true;
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     return enqueue(*stream, item_of(kWait, MomentArgs{event->second.recorded}));

@@ -50,6 +50,10 @@ constexpr Error kErrors[] = {
                             "operation would make the legacy stream depend on a capturing one"),
     LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
                             "the capture was begun by another thread"),
+    LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would become one"),
+    LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture began elsewhere"),
+    LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "a stream was not joined"),
+    LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
     LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_INVALID_CLUSTER_SIZE, "invalid cluster size"),
     LAMPPOST_SCRIPTED_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
