@@ -1,6 +1,7 @@
 // Compiles every kernel for CUDA: one global function a line of kernels.def, under its symbol. Built to
 // a fatbin that src/driver loads; nothing here runs on the host.
 #include "collectives/all_reduce/one_shot_lamport.hpp"
+#include "collectives/probe/floor_probes.hpp"
 #include "collectives/self_test/peer_self_test.hpp"
 #include "lamppost/device/cuda.hpp"
 
@@ -19,9 +20,11 @@ using device::CudaTarget;
   LAMPPOST_ENTRY(symbol, OneShotArgs,                                               \
                  (one_shot_lamport<CudaTarget, element, world, epilogue_class>))
 #define LAMPPOST_SELF_TEST(symbol) LAMPPOST_ENTRY(symbol, SelfTestArgs, (peer_self_test<CudaTarget>))
+#define LAMPPOST_PROBE(symbol, function) LAMPPOST_ENTRY(symbol, ProbeArgs, (function<CudaTarget>))
 #include "collectives/kernels.def"
 #undef LAMPPOST_ALL_REDUCE
 #undef LAMPPOST_SELF_TEST
+#undef LAMPPOST_PROBE
 #undef LAMPPOST_ENTRY
 
 }  // namespace lamppost

@@ -3,6 +3,7 @@
 #include "collectives/entry_host.hpp"
 
 #include "collectives/all_reduce/one_shot_lamport.hpp"
+#include "collectives/probe/floor_probes.hpp"
 #include "collectives/self_test/peer_self_test.hpp"
 
 #ifndef LAMPPOST_HOST_TARGET
@@ -44,9 +45,12 @@ constexpr device::HostKernel kTable[] = {
         OneShotShared<epilogue_class<EntryTarget, element>::Shared>>(#symbol),
 #define LAMPPOST_SELF_TEST(symbol) \
   entry<SelfTestArgs, peer_self_test<EntryTarget>, device::CallShared>(#symbol),
+#define LAMPPOST_PROBE(symbol, function) \
+  entry<ProbeArgs, function<EntryTarget>, device::CallShared>(#symbol),
 #include "collectives/kernels.def"
 #undef LAMPPOST_ALL_REDUCE
 #undef LAMPPOST_SELF_TEST
+#undef LAMPPOST_PROBE
 };
 
 }  // namespace

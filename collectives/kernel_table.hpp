@@ -7,12 +7,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace lamppost {
 
 using KernelId = std::uint32_t;
 
-enum class Algorithm : std::uint8_t { kOneShotLamport, kSelfTest };
+enum class Algorithm : std::uint8_t { kOneShotLamport, kSelfTest, kProbe };
 
 struct KernelInfo {
   const char* symbol;
@@ -26,9 +27,11 @@ inline constexpr KernelInfo kKernels[] = {
 #define LAMPPOST_ALL_REDUCE(symbol, type, element, world, epilogue, epilogue_class) \
   {#symbol, Algorithm::kOneShotLamport, type, world, Epilogue::epilogue},
 #define LAMPPOST_SELF_TEST(symbol) {#symbol, Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone},
+#define LAMPPOST_PROBE(symbol, function) {#symbol, Algorithm::kProbe, LP_UINT32, 0, Epilogue::kNone},
 #include "collectives/kernels.def"
 #undef LAMPPOST_ALL_REDUCE
 #undef LAMPPOST_SELF_TEST
+#undef LAMPPOST_PROBE
 };
 inline constexpr std::uint32_t kKernelCount = sizeof(kKernels) / sizeof(kKernels[0]);
 
@@ -43,6 +46,13 @@ constexpr std::optional<KernelId> find_kernel(Algorithm algorithm, lpDataType_t 
     }
   }
   return std::nullopt;
+}
+
+/// The kernel of a name that kernels.def has.
+consteval KernelId kernel_named(std::string_view symbol) {
+  KernelId id = 0;
+  while (symbol != kKernels[id].symbol) ++id;  // past the end: does not compile
+  return id;
 }
 
 }  // namespace lamppost

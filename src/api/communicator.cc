@@ -52,14 +52,9 @@ Status Communicator::enqueue(const CollectiveCall& call, StreamHandle stream) {
   if (!reachable.ok()) return reachable;
   Result<Choice> choice = select(call, parts_.facts);
   if (!choice.ok()) return choice.status();
-  Driver& driver = *parts_.driver;
-  Result<StreamFacts> facts = driver.look_at(stream);
-  if (!facts.ok()) return facts.status();
-  const bool is_captured = facts.value().capture != 0;
-  Status status = order(stream, facts.value());
-  if (status.ok()) status = launcher_.launch(call, choice.value(), {stream, is_captured});
-  if (status.ok() && is_captured) status = driver.mark_capture(stream);
-  return status;
+  return launch_in_order(stream, [&](const LaunchPlace& place) {
+    return launcher_.launch(call, choice.value(), place);
+  });
 }
 
 Status Communicator::check_memory(const CollectiveCall& call) {
@@ -81,6 +76,27 @@ Status Communicator::check_memory(const CollectiveCall& call) {
                               tensor.name, tensor.address));
   }
   return {};
+}
+
+Status Communicator::enqueue_probe(const ProbeRequest& request, StreamHandle stream) {
+  if (async_error(page()) != LP_SUCCESS) return sticky_error();
+  if (stream == 0) stream = null_stream_;
+  return launch_in_order(stream, [&](const LaunchPlace& place) {
+    return launcher_.launch_probe(request, place);
+  });
+}
+
+/// Calls launch(place) between what must come before it on the stream and what later work looks for.
+template <class Launch>
+Status Communicator::launch_in_order(StreamHandle stream, Launch&& launch) {
+  Driver& driver = *parts_.driver;
+  Result<StreamFacts> facts = driver.look_at(stream);
+  if (!facts.ok()) return facts.status();
+  const bool is_captured = facts.value().capture != 0;
+  Status status = order(stream, facts.value());
+  if (status.ok()) status = launch(LaunchPlace{stream, is_captured});
+  if (status.ok() && is_captured) status = driver.mark_capture(stream);
+  return status;
 }
 
 /// The communicator's calls run in the order they are made, also across streams: on a change of stream

@@ -55,6 +55,8 @@ class Communicator {
 
   /// Enqueues a checked call. 0 as stream: null_stream().
   Status enqueue(const CollectiveCall& call, StreamHandle stream);
+  /// Enqueues a probe, as a call is enqueued. For lamppost-bench.
+  Status enqueue_probe(const ProbeRequest& request, StreamHandle stream);
   /// Runs the self-test; blocks. For creation only.
   Status self_test(std::uint32_t rounds);
 
@@ -65,6 +67,8 @@ class Communicator {
 
  private:
   Status check_memory(const CollectiveCall& call);
+  template <class Launch>
+  Status launch_in_order(StreamHandle stream, Launch&& launch);
   Status order(StreamHandle stream, const StreamFacts& facts);
   std::uint32_t* finished_ticket() const;
   bool is_call_in_flight();

@@ -39,6 +39,8 @@ class CudaWorkbench final : public Workbench {
                        "cuStreamCreate");
   }
 
+  lpBackend_t backend() const override { return LP_BACKEND_CUDA; }
+
   Result<void*> allocate(std::size_t bytes) override {
     const CudaContextScope scope(api_, context_, Use::kSetUp);
     CUdeviceptr memory = 0;
@@ -118,6 +120,9 @@ class CudaWorkbench final : public Workbench {
     (void)api_.cuGraphExecDestroy(static_cast<CUgraphExec>(graph));
   }
 
+  Status bind_thread() override {
+    return cuda_status(api_, api_.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
+  }
   std::size_t cache_bytes() const override { return cache_bytes_; }
 
  private:
@@ -151,6 +156,13 @@ Result<std::unique_ptr<Workbench>> make_cuda_workbench(int device) {
   status = workbench->set_up();
   if (!status.ok()) return status;
   return std::unique_ptr<Workbench>(std::move(workbench));
+}
+
+int cuda_device_count() {
+  const Result<const CudaApi*> api = load_cuda_api();
+  int count = 0;
+  if (!api.ok() || api.value()->cuDeviceGetCount(&count) != CUDA_SUCCESS) return 0;
+  return count;
 }
 
 }  // namespace lamppost

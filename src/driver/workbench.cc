@@ -18,6 +18,8 @@ class HostWorkbench final : public Workbench {
  public:
   explicit HostWorkbench(lpComm_t comm) : comm_(comm) {}
 
+  lpBackend_t backend() const override { return LP_BACKEND_HOST; }
+
   Result<void*> allocate(std::size_t bytes) override {
     constexpr std::size_t kAlignment = 4096;
     const std::size_t whole = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
@@ -64,6 +66,7 @@ class HostWorkbench final : public Workbench {
   }
   void destroy_graph(void* graph) override { (void)lpGraphDestroy(as_graph(graph)); }
 
+  Status bind_thread() override { return {}; }
   std::size_t cache_bytes() const override { return 0; }
 
  private:
@@ -87,6 +90,13 @@ Result<std::unique_ptr<Workbench>> make_workbench(lpComm_t comm, [[maybe_unused]
 #endif
   return Status(LP_ERROR_NOT_SUPPORTED,
                 fmt::format("no memory and streams for the {} backend", backend_name(backend)));
+}
+
+int device_count([[maybe_unused]] lpBackend_t backend) {
+#ifdef LAMPPOST_HAVE_CUDA
+  if (backend == LP_BACKEND_CUDA) return cuda_device_count();
+#endif
+  return 0;
 }
 
 }  // namespace lamppost

@@ -7,6 +7,8 @@
 #include "launch/operation_hash.hpp"
 #include "lamppost/device/pack.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace lamppost {
@@ -62,6 +64,43 @@ RmsNormArgs norm_args(const CollectiveCall& call, std::uint64_t byte_offset) {
           call.epsilon,
           call.weight_bias,
           1.0f / static_cast<float>(call.columns)};
+}
+
+constexpr std::uint32_t kProbeBlockThreads = 256;
+
+KernelId kernel_of(Probe probe) {
+  switch (probe) {
+    case Probe::kEmpty:
+      return kernel_named("probe_empty");
+    case Probe::kTimestamp:
+      return kernel_named("probe_timestamp");
+    case Probe::kPush:
+      return kernel_named("probe_push");
+    default:
+      return kernel_named("probe_one_way");
+  }
+}
+
+bool is_one_way(Probe probe) { return kernel_of(probe) == kernel_named("probe_one_way"); }
+
+Status check_probe(const ProbeRequest& request, std::uint32_t rank_count) {
+  const bool is_pair = request.first_rank < rank_count && request.second_rank < rank_count &&
+                       request.first_rank != request.second_rank;
+  const bool has_result = is_one_way(request.probe) || request.probe == Probe::kTimestamp;
+  if (request.probe > Probe::kPush) return Status(LP_ERROR_INVALID_ARGUMENT, "probe: no Probe");
+  if (has_result && request.result == nullptr) {
+    return Status(LP_ERROR_INVALID_ARGUMENT, "probe: result is null");
+  }
+  if (is_one_way(request.probe) && (!is_pair || request.rounds == 0)) {
+    return Status(LP_ERROR_INVALID_ARGUMENT,
+                  fmt::format("probe: {} rounds between ranks {} and {} of {}", request.rounds,
+                              request.first_rank, request.second_rank, rank_count));
+  }
+  if (request.probe == Probe::kPush && request.bytes % sizeof(device::Pack) != 0) {
+    return Status(LP_ERROR_INVALID_ARGUMENT,
+                  fmt::format("probe: {} bytes are not whole packs", request.bytes));
+  }
+  return {};
 }
 
 }  // namespace
@@ -150,10 +189,35 @@ Status Launcher::launch_self_test(std::uint32_t rounds, StreamHandle stream) {
   SelfTestArgs args{};
   args.call = call_args(place);
   args.rounds = rounds;
+  next_flag_ = rounds + 1;
   const auto kernel = find_kernel(Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone);
   const LaunchSpec spec{*kernel, 1, block_threads_for(0, facts_.max_block_threads), &args,
                         sizeof(args)};
   return launch(place, spec);
+}
+
+Status Launcher::launch_probe(const ProbeRequest& request, const LaunchPlace& place) {
+  Status status = check_probe(request, facts_.rank_count);
+  if (!status.ok()) return status;
+  ProbeArgs args{};
+  args.request = request;
+  LaunchSpec spec{kernel_of(request.probe), 1, std::min(kThreadUnit, facts_.max_block_threads),
+                  &args, sizeof(args)};
+  args.call = call_args(place);
+  if (is_one_way(request.probe)) {  // a call; the others are none, and have no ticket
+    if (request.probe == Probe::kOneWayBlock) {
+      spec.block_threads = std::min(kProbeBlockThreads, facts_.max_block_threads);
+    }
+    args.first_flag = next_flag_;
+    next_flag_ += request.rounds + 1;
+    return launch(place, spec);
+  }
+  if (request.probe == Probe::kPush) {
+    spec.grid_blocks = facts_.max_blocks;
+    spec.block_threads = facts_.max_block_threads;
+  }
+  spec.early_launch = request.probe == Probe::kEmpty && facts_.early_launch;
+  return driver_.launch(place.stream, spec);
 }
 
 }  // namespace lamppost

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/environment.hpp"
+#include "collectives/probe/args.hpp"
 #include "driver/driver.hpp"
 #include "lamppost/device/call.hpp"
 #include "select/selector.hpp"
@@ -27,6 +28,9 @@ class Launcher {
 
   /// Enqueues the self-test that ends creation.
   Status launch_self_test(std::uint32_t rounds, StreamHandle stream);
+
+  /// Enqueues a probe (collectives/probe). INVALID_ARGUMENT for what its kernel could not do.
+  Status launch_probe(const ProbeRequest& request, const LaunchPlace& place);
 
   /// Of the newest eager launch: it has ended when the word at Layout::kFinishedTicket is this or later
   /// (by distance). 0: there was none.
@@ -54,6 +58,7 @@ class Launcher {
   device::ControlPage* page_;
   device::FaultArgs fault_{};
   std::uint32_t last_ticket_ = 0;
+  std::uint32_t next_flag_ = 1;  // of the self-test cells; the same on all ranks
 };
 
 }  // namespace lamppost

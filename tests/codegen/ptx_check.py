@@ -37,6 +37,19 @@ SELF_TEST_NEEDS = [
     "st.release.sys.global.u32", "ld.acquire.sys.global.u32", "atom.acq_rel.gpu.global.add.u64",
     "%globaltimer",
 ]
+# By the longest prefix of a kernel's name.
+NEEDS = {
+    "all_reduce": ALL_REDUCE_NEEDS,
+    "": SELF_TEST_NEEDS,
+    "probe_empty": [],
+    "probe_timestamp": ["%globaltimer", "st.relaxed.sys.global.u64"],
+    "probe_one_way": SELF_TEST_NEEDS + ["st.relaxed.sys.global.v4.u32", "ld.relaxed.sys.global.v4.u32"],
+    "probe_push": ["st.relaxed.sys.global.v4.u32"],
+}
+
+
+def needs_of(name: str) -> list[str]:
+    return NEEDS[max((prefix for prefix in NEEDS if name.startswith(prefix)), key=len)]
 
 
 def problems(text: str, expected: list[str]) -> list[str]:
@@ -62,7 +75,7 @@ def problems(text: str, expected: list[str]) -> list[str]:
         for pattern, why in FORBIDDEN:
             if match := re.search(pattern, body):
                 found.append(f"{name}: `{match.group(0).strip()}`: {why}")
-        for needed in ALL_REDUCE_NEEDS if name.startswith("all_reduce") else SELF_TEST_NEEDS:
+        for needed in needs_of(name):
             if needed not in body:
                 found.append(f"{name}: no `{needed}`")
     return found

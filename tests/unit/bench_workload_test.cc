@@ -482,7 +482,7 @@ TEST(BenchTimes, AKnownCostIsWhatIsPrinted) {
   for (int rank = 0; rank < 2; ++rank) {
     for (std::int64_t batch = 0; batch < 3; ++batch) {
       const std::int64_t start = batch * 1'000'000 + rank * 4000;
-      times.push_back({start, start + 200'000});
+      times.push_back({start, start, start + 200'000});
     }
   }
   const TimeStats stats = summarise(times, 2, 20);
@@ -493,7 +493,7 @@ TEST(BenchTimes, AKnownCostIsWhatIsPrinted) {
 }
 
 TEST(BenchTimes, TheSlowestRankCounts) {
-  const TimeStats stats = summarise({{0, 1000}, {0, 9000}, {0, 3000}, {0, 2000}}, 2, 1);
+  const TimeStats stats = summarise({{0, 0, 1000}, {0, 0, 9000}, {0, 0, 3000}, {0, 0, 2000}}, 2, 1);
   EXPECT_EQ(stats.samples_us, (std::vector<double>{3, 9}));
   EXPECT_DOUBLE_EQ(stats.avg_us, 6);
   EXPECT_DOUBLE_EQ(stats.min_us, 3);
@@ -502,11 +502,11 @@ TEST(BenchTimes, TheSlowestRankCounts) {
 
 TEST(BenchTimes, PercentilesAreNearestRank) {
   std::vector<BatchTime> times;
-  for (std::int64_t i = 200; i >= 1; --i) times.push_back({0, i * 1000});
+  for (std::int64_t i = 200; i >= 1; --i) times.push_back({0, 0, i * 1000});
   const TimeStats stats = summarise(times, 1, 1);
   EXPECT_DOUBLE_EQ(stats.p50_us, 100);
   EXPECT_DOUBLE_EQ(stats.p99_us, 198);
-  EXPECT_DOUBLE_EQ(summarise({{0, 5000}}, 1, 1).p99_us, 5);
+  EXPECT_DOUBLE_EQ(summarise({{0, 0, 5000}}, 1, 1).p99_us, 5);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cstring>
 #include <lamppost/types.hpp>
 
 #include "tools/bench/batch.hpp"
+#include "tools/bench/device_clock.hpp"
 #include "tools/bench/workload.hpp"
 
 namespace lamppost::bench {
@@ -16,12 +16,6 @@ std::int64_t now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
-
-/// The outputs of one call, to compare later ones with.
-struct Outputs {
-  std::vector<std::byte> out;
-  std::vector<std::byte> residual_out;
-};
 
 /// The steps of one row on one rank. Every step is taken by all ranks or by none: a rank whose
 /// calls fail goes on meeting the others at barriers and votes.
@@ -37,12 +31,10 @@ class RowRun {
   }
 
   RowResult run() {
-    Result<RowBuffers> buffers = RowBuffers::create(workload_, context_.options);
-    if (!all_ok(buffers.status())) return std::move(result_);
-    buffers_ = buffers.take();
+    if (!all_ok(allocate())) return std::move(result_);
     const bool check = context_.options.check == Check::kOn;
-    if (check && !first_call()) return std::move(result_);
-    if (!timed_batches()) return std::move(result_);
+    if (check && !first_calls()) return std::move(result_);
+    if (!timed_batches() || !clocked_batches()) return std::move(result_);
     if (check) later_check();
     return std::move(result_);
   }
@@ -50,7 +42,7 @@ class RowRun {
  private:
   /// A vote: true if no rank has failed; otherwise result_.failures says who and why.
   bool all_ok(const Status& status) {
-    result_.failures = collect_failures(context_.world, context_.communicator, status);
+    result_.failures = collect_failures(context_.world, context_.seat.communicator(), status);
     return result_.failures.empty();
   }
 
@@ -59,79 +51,200 @@ class RowRun {
         fmt::format("row {}: {} bytes, {}", workload_.row.index + 1, workload_.row.bytes, step));
   }
 
-  Status one_call() {
-    Batch single(context_.communicator, buffers_, workload_, context_.options.operation,
-                 context_.options.mode, 1);
-    Status status = single.prepare();
-    buffers_.reset(workload_, context_.world.rank());
-    if (status.ok()) status = single.enqueue();
-    if (status.ok()) status = single.finish();
+  Status allocate() {
+    const Options& options = context_.options;
+    Workbench& workbench = context_.seat.workbench();
+    inputs_ = Inputs::make(workload_, context_.world.rank(), options.operation);
+    result_.rotation = plan_rotation(
+        options.rotate_sets,
+        {RowBuffers::set_bytes(workload_, options), workbench.cache_bytes(), options.iterations});
+    result_.floor_us =
+        floor_us(context_.survey.floor, {options.mode, workload_.rank_count, workload_.row.bytes});
+    Status status = allocate_sets(workbench, sets_);
+    Workbench* symmetric =
+        context_.nccl == nullptr ? nullptr : context_.nccl->symmetric_workbench();
+    if (status.ok() && symmetric != nullptr) status = allocate_sets(*symmetric, symmetric_sets_);
     return status;
   }
 
-  bool first_call() {
-    show("first call");
-    if (!all_ok(one_call())) return false;
-    show("checking");
-    World& world = context_.world;
-    const std::size_t bytes = buffers_.tensor_bytes();
-    const std::size_t element = element_bytes(workload_.type);
-    result_.wrong.differ_by_rank = count_rank_differences(world, buffers_.out(), bytes, element);
-    std::uint64_t beyond_bound = 0;
-    if (fused_) {
-      beyond_bound = count_wrong_fused(workload_, buffers_.out(), buffers_.residual_out());
-      result_.wrong.differ_by_rank +=
-          count_rank_differences(world, buffers_.residual_out(), bytes, element);
-    } else {
-      beyond_bound = count_wrong_sums(workload_, buffers_.out());
+  Status allocate_sets(Workbench& workbench, std::vector<RowBuffers>& sets) {
+    for (int i = 0; i < result_.rotation.sets; ++i) {
+      Result<RowBuffers> buffers = RowBuffers::create(workbench, workload_, context_.options);
+      if (!buffers.ok()) return buffers.status();
+      sets.push_back(buffers.take());
+      Status status = sets.back().reset(inputs_);
+      if (!status.ok()) return status;
     }
-    result_.wrong.beyond_bound = world.sum(beyond_bound);
-    keep_outputs();
-    return true;
+    return {};
   }
 
-  void keep_outputs() {
-    const auto copy = [this](const void* from) {
-      std::vector<std::byte> to(buffers_.tensor_bytes());
-      if (!to.empty()) std::memcpy(to.data(), from, to.size());
-      return to;
-    };
-    first_.out = copy(buffers_.out());
-    if (fused_) first_.residual_out = copy(buffers_.residual_out());
+  Status reset_all() {
+    for (RowBuffers& buffers : sets_) {
+      Status status = buffers.reset(inputs_);
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Batch make_batch(int call_count) {
+    RankSeat& seat = context_.seat;
+    return Batch({seat.workbench(), seat.stream(), context_.options.mode}, sets_, call_count,
+                 issue_of(seat.communicator(), workload_, context_.options.operation));
+  }
+
+  Status finish(Batch& batch) {
+    Status status = batch.finish();
+    return status.ok() ? context_.seat.communicator().async_error() : status;
+  }
+
+  /// One call on each set, on fresh inputs.
+  Status call_each_set() {
+    Batch batch = make_batch(result_.rotation.sets);
+    Status status = batch.prepare();
+    if (status.ok()) status = reset_all();
+    if (status.ok()) status = batch.enqueue();
+    if (status.ok()) status = finish(batch);
+    return status;
+  }
+
+  /// The first set's outputs against the reference and across ranks; later_check() holds the other
+  /// sets against them.
+  bool first_calls() {
+    show("first calls");
+    Status status = call_each_set();
+    if (status.ok()) status = sets_[0].read(first_);
+    if (!all_ok(status)) return false;
+    show("checking");
+    World& world = context_.world;
+    const std::size_t element = element_bytes(workload_.type);
+    result_.wrong.differ_by_rank =
+        count_rank_differences(world, first_.out.data(), first_.out.size(), element);
+    std::uint64_t beyond_bound = 0;
+    if (fused_) {
+      beyond_bound = count_wrong_fused(workload_, first_.out.data(), first_.residual_out.data());
+      result_.wrong.differ_by_rank += count_rank_differences(world, first_.residual_out.data(),
+                                                             first_.residual_out.size(), element);
+    } else {
+      beyond_bound = count_wrong_sums(workload_, first_.out.data());
+    }
+    result_.wrong.beyond_bound = world.sum(beyond_bound);
+    return all_ok(count_changed());
+  }
+
+  /// Adds the elements of all sets that are not the first call's bits to changed_.
+  Status count_changed() {
+    const std::size_t element = element_bytes(workload_.type);
+    for (const RowBuffers& buffers : sets_) {
+      Outputs outputs;
+      Status status = buffers.read(outputs);
+      if (!status.ok()) return status;
+      changed_ +=
+          count_differences(first_.out.data(), outputs.out.data(), outputs.out.size(), element);
+      changed_ += count_differences(first_.residual_out.data(), outputs.residual_out.data(),
+                                    outputs.residual_out.size(), element);
+    }
+    return {};
+  }
+
+  /// What is timed side by side: ours and, with --compare, NCCL's. Ours is the last, so that the
+  /// outputs that stay are its own.
+  struct Contender {
+    Batch batch;
+    TimeStats* stats;
+    std::function<Status()> async_error;
+    std::vector<BatchTime> times = {};
+  };
+
+  std::vector<Contender> contenders() {
+    const Options& options = context_.options;
+    RankSeat& seat = context_.seat;
+    const BatchPlace place{seat.workbench(), seat.stream(), options.mode};
+    std::vector<Contender> all;
+    if (NcclRank* nccl = context_.nccl; nccl != nullptr) {
+      const auto error = [nccl] { return nccl->async_error(); };
+      all.push_back(
+          {Batch(place, sets_, options.iterations, nccl->issue(workload_)), &result_.nccl, error});
+      if (!symmetric_sets_.empty()) {
+        all.push_back({Batch(place, symmetric_sets_, options.iterations, nccl->issue(workload_)),
+                       &result_.nccl_symmetric, error});
+      }
+    }
+    all.push_back({make_batch(options.iterations), &result_.time,
+                   [&seat] { return seat.communicator().async_error(); }});
+    return all;
   }
 
   bool timed_batches() {
     const Options& options = context_.options;
-    Batch batch(context_.communicator, buffers_, workload_, options.operation, options.mode,
-                options.iterations);
-    buffers_.reset(workload_, context_.world.rank());
-    Status status = batch.prepare();
-    if (!all_ok(status)) return false;
+    std::vector<Contender> all = contenders();
+    Status status = reset_all();
+    for (Contender& one : all) {
+      if (status.ok()) status = one.batch.prepare();
+      if (!all_ok(status)) return false;
+    }
     show("warming up");
     const int warmup_batches = (options.warmup + options.iterations - 1) / options.iterations;
-    for (int i = 0; i < warmup_batches; ++i) time_batch(batch, status);
+    for (int i = 0; i < warmup_batches; ++i) {
+      for (Contender& one : all) time_batch(one, status);
+    }
     show("timing");
-    std::vector<BatchTime> mine;
-    for (int i = 0; i < options.batches; ++i) mine.push_back(time_batch(batch, status));
+    for (Contender& one : all) one.times.clear();
+    for (int i = 0; i < options.batches; ++i) {
+      for (Contender& one : all) time_batch(one, status);
+    }
     if (!all_ok(status)) return false;
-    summarise_into_result(context_.world.gather_array(mine));
+    for (Contender& one : all) {
+      *one.stats = summarise(context_.world.gather_array(one.times), workload_.rank_count,
+                             options.iterations);
+    }
+    compute_bandwidths();
+    return true;
+  }
+
+  /// Batches between two timestamps of the device, apart from the ones above: taking them is work.
+  bool clocked_batches() {
+    const Options& options = context_.options;
+    show("reading the device's clock");
+    Result<DeviceClock> clock = DeviceClock::create(context_.seat, 2 * options.batches);
+    Batch batch = make_batch(options.iterations);
+    Status status = clock.status();
+    if (status.ok()) status = batch.prepare();
+    if (!all_ok(status)) return false;
+    for (int i = 0; i < options.batches; ++i) {
+      context_.world.barrier();
+      if (status.ok()) status = clock.value().mark(2 * i);
+      if (status.ok()) status = batch.enqueue();
+      if (status.ok()) status = clock.value().mark(2 * i + 1);
+      if (status.ok()) status = finish(batch);
+    }
+    Result<std::vector<std::int64_t>> marks = clock.value().read();
+    if (status.ok()) status = marks.status();
+    if (!all_ok(status)) return false;
+    std::vector<DeviceSpan> spans;
+    const std::int64_t offset = context_.survey.clock_offset_ns;
+    for (std::size_t i = 0; i < marks.value().size(); i += 2) {
+      spans.push_back({marks.value()[i] - offset, marks.value()[i + 1] - offset});
+    }
+    result_.device = summarise_device(context_.world.gather_array(spans), workload_.rank_count,
+                                      options.iterations);
     return true;
   }
 
   /// Does nothing but meet the barrier once `status` is an error.
-  BatchTime time_batch(Batch& batch, Status& status) {
+  void time_batch(Contender& one, Status& status) {
     BatchTime time;
     context_.world.barrier();
     time.start_ns = now_ns();
-    if (status.ok()) status = batch.enqueue();
-    if (status.ok()) status = batch.finish();
+    if (status.ok()) status = one.batch.enqueue();
+    time.enqueued_ns = now_ns();
+    if (status.ok()) status = one.batch.finish();
     time.end_ns = now_ns();
-    return time;
+    if (status.ok()) status = one.async_error();
+    one.times.push_back(time);
   }
 
-  void summarise_into_result(const std::vector<BatchTime>& times) {
+  void compute_bandwidths() {
     const int ranks = workload_.rank_count;
-    result_.time = summarise(times, ranks, context_.options.iterations);
     const double bytes_per_us = static_cast<double>(workload_.row.bytes) / result_.time.p50_us;
     result_.algbw_gbps = bytes_per_us * 1e-3;
     result_.busbw_gbps = result_.algbw_gbps * 2 * (ranks - 1) / ranks;
@@ -141,23 +254,27 @@ class RowRun {
   /// (each call took the previous one's output), so one more call on fresh inputs is.
   void later_check() {
     show("checking again");
-    if (context_.options.placement == Placement::kInPlace && !all_ok(one_call())) return;
-    const std::size_t bytes = buffers_.tensor_bytes();
-    const std::size_t element = element_bytes(workload_.type);
-    std::uint64_t changed = count_differences(first_.out.data(), buffers_.out(), bytes, element);
-    if (fused_) {
-      changed +=
-          count_differences(first_.residual_out.data(), buffers_.residual_out(), bytes, element);
+    if (context_.options.placement == Placement::kInPlace && !all_ok(call_each_set())) return;
+    Status status = count_changed();
+    std::uint64_t guard_bytes = 0;
+    for (const RowBuffers& buffers : sets_) {
+      const Result<std::size_t> changed = buffers.changed_guard_bytes();
+      if (changed.ok()) guard_bytes += changed.value();
+      if (!changed.ok() && status.ok()) status = changed.status();
     }
-    result_.wrong.changed_later = context_.world.sum(changed);
-    result_.wrong.guard_bytes = context_.world.sum(buffers_.changed_guard_bytes());
+    if (!all_ok(status)) return;
+    result_.wrong.changed_later = context_.world.sum(changed_);
+    result_.wrong.guard_bytes = context_.world.sum(guard_bytes);
   }
 
   RankContext& context_;
   const bool fused_;
   Workload workload_;
-  RowBuffers buffers_;
-  Outputs first_;
+  Inputs inputs_;
+  std::vector<RowBuffers> sets_;
+  std::vector<RowBuffers> symmetric_sets_;  // NCCL's; empty: no comparison with them
+  Outputs first_;                           // of the first call on the first set
+  std::uint64_t changed_ = 0;  // elements of this rank's later outputs that are not first_'s bits
   RowResult result_;
 };
 

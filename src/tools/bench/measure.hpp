@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/compare_nccl.hpp"
+#include "tools/bench/devices.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/progress.hpp"
+#include "tools/bench/rotation.hpp"
+#include "tools/bench/survey.hpp"
 #include "tools/bench/timing.hpp"
 #include "tools/bench/world.hpp"
 
@@ -36,9 +40,15 @@ struct RankFailure {
 
 struct RowResult {
   Row row;
+  RotationPlan rotation;
   TimeStats time;
-  double algbw_gbps = 0;  // 1e9 bytes a second: bytes / p50
-  double busbw_gbps = 0;  // algbw * 2 (n - 1) / n
+  DeviceTimes device;        // by the devices' clocks, of batches of their own
+  double floor_us = 0;       // 0: not measured
+  TimeStats nccl;            // no samples: not measured
+  TimeStats nccl_symmetric;  // the same
+  TimeStats destroy;         // --op init only
+  double algbw_gbps = 0;     // 1e9 bytes a second: bytes / p50
+  double busbw_gbps = 0;     // algbw * 2 (n - 1) / n
   WrongValues wrong;
   std::vector<RankFailure> failures;  // ranks whose call failed; the numbers are then void
 
@@ -46,14 +56,22 @@ struct RowResult {
     if (!failures.empty()) return kCallFailed;
     return wrong.total() != 0 ? kWrongValues : kSuccess;
   }
+  /// The time as a multiple of the floor; 0: not measured.
+  double over_floor() const { return floor_us == 0 ? 0 : time.p50_us / floor_us; }
+  /// How many times as long as ours the median of `other` is; 0: not measured.
+  double ratio(const TimeStats& other) const {
+    return other.samples_us.empty() ? 0 : other.p50_us / time.p50_us;
+  }
 };
 
 /// One rank, as measure_row sees it.
 struct RankContext {
   World& world;
-  Communicator& communicator;
+  RankSeat& seat;
   const Options& options;
   Progress& progress;
+  const Survey& survey;
+  NcclRank* nccl = nullptr;  // to time beside ours
 };
 
 /// Collective. After a result with failures the communicator is of no more use.

@@ -11,13 +11,16 @@
 namespace lamppost::bench {
 namespace {
 
+constexpr std::uint64_t kMostRotationSets = 1 << 20;
+
 /// Texts of options that need a second look after CLI11 has split the command line.
 struct RawOptions {
-  std::string min_bytes, max_bytes, step_bytes, slot_bytes;
+  std::string min_bytes, max_bytes, step_bytes, slot_bytes, rotate;
   int check = 1;
   bool graph = false;
   bool eager = false;
   bool in_place = false;
+  bool share_devices = false;
 };
 
 /// Turns a name of `names`, in any case, into its number; the error lists the names.
@@ -81,9 +84,13 @@ void declare_sweep(CLI::App& app, Options& options, RawOptions& raw) {
 
 void declare_workload(CLI::App& app, Options& options, RawOptions& raw) {
   const char* group = "Workload";
-  app.add_option("--op", options.operation, "all_reduce (default) or all_reduce_rmsnorm")
+  app.add_option("--op", options.operation,
+                 "all_reduce (default), all_reduce_rmsnorm, host_cost (host time to enqueue one "
+                 "call) or init (time to create and destroy a communicator)")
       ->transform(one_of<Operation>({{"all_reduce", Operation::kAllReduce},
-                                     {"all_reduce_rmsnorm", Operation::kAllReduceRmsNorm}}))
+                                     {"all_reduce_rmsnorm", Operation::kAllReduceRmsNorm},
+                                     {"host_cost", Operation::kHostCost},
+                                     {"init", Operation::kInit}}))
       ->type_name("OP")
       ->group(group);
   app.add_option("--dtype", options.type, "bf16 (default), fp16 or fp32")
@@ -123,12 +130,26 @@ void declare_measurement(CLI::App& app, Options& options, RawOptions& raw) {
       ->type_name("N")
       ->group(group)
       ->check(in_range(0, 1 << 30));
+  app.add_option("--rotate", raw.rotate,
+                 "Sets of buffers that a batch goes through: auto (default; enough for twice the "
+                 "device's cache), off, or a number")
+      ->type_name("N")
+      ->group(group);
+  app.add_flag("--floor", options.floor,
+               "Measure latency, launch and link first, and show each row against their sum")
+      ->group(group);
+  app.add_option("--compare", options.compare, "nccl: time it too, batch by batch beside ours")
+      ->transform(one_of<Comparison>({{"nccl", Comparison::kNccl}}))
+      ->type_name("LIB")
+      ->group(group);
 }
 
 void declare_ranks(CLI::App& app, Options& options, RawOptions& raw) {
   const char* group = "Ranks";
-  app.add_option("-t,--ranks", options.thread_ranks,
-                 "Ranks as threads of this process (default 4); under mpirun one rank a process")
+  app.add_option(
+         "-t,--ranks", options.thread_ranks,
+         "Ranks as threads of this process (default: the GPUs, 4 on the host); under mpirun "
+         "one rank a process")
       ->type_name("N")
       ->group(group)
       ->check(in_range(1, LP_MAX_WORLD_TODAY));
@@ -138,6 +159,11 @@ void declare_ranks(CLI::App& app, Options& options, RawOptions& raw) {
                                        {"cuda", LP_BACKEND_CUDA},
                                        {"hip", LP_BACKEND_HIP}}))
       ->type_name("NAME")
+      ->group(group);
+  app.add_flag("--share-devices", raw.share_devices, "Several ranks on one GPU, by turns")
+      ->group(group);
+  app.add_flag("--early-launch", options.early_launch,
+               "Kernels may start before their predecessor ends, where devices can")
       ->group(group);
   app.add_option("--timeout-ms", options.timeout_ms,
                  "Time that a call may wait for a peer; 0: for ever")
@@ -171,13 +197,51 @@ std::string take_size(const char* option, const std::string& text, std::uint64_t
   return {};
 }
 
+/// Writes the number of sets into *sets (auto: 0, off: 1). Returns what is wrong, if anything.
+std::string take_rotation(const std::string& text, int* sets) {
+  const std::string lower = CLI::detail::to_lower(text);
+  if (text.empty() || lower == "auto") return {};
+  const std::optional<std::uint64_t> number = lower == "off" ? 1 : parse_size(text);
+  if (!number || *number == 0 || *number > kMostRotationSets) {
+    return fmt::format("--rotate: '{}' is none of auto, off, 1 to {}", text, kMostRotationSets);
+  }
+  *sets = static_cast<int>(*number);
+  return {};
+}
+
+/// Options that do not go together. Returns what is wrong, if anything.
+std::string find_conflict(const Options& options) {
+  const bool fused = options.operation == Operation::kAllReduceRmsNorm;
+  if (!options.tokens.empty() && !fused) return "--tokens goes with --op all_reduce_rmsnorm";
+  if (options.compare == Comparison::kNccl) {
+    if (options.operation != Operation::kAllReduce) {
+      return "--compare nccl goes with --op all_reduce: NCCL has nothing else to compare with";
+    }
+    if (options.backend == LP_BACKEND_HOST) {
+      return "--compare nccl: NCCL needs GPUs, not the host backend";
+    }
+    if (options.sharing == Sharing::kShared) {
+      return "--compare nccl: NCCL refuses ranks that share a device (--share-devices)";
+    }
+  }
+  const bool is_cost =
+      options.operation == Operation::kHostCost || options.operation == Operation::kInit;
+  if (is_cost && options.mode == Mode::kGraph) {
+    return fmt::format("--op {} has no --graph", operation_name(options.operation));
+  }
+  if (is_cost && options.floor) {
+    return fmt::format("--op {} has no --floor", operation_name(options.operation));
+  }
+  return {};
+}
+
 /// Moves `raw` into `options`. Returns what is wrong, if anything.
 std::string finish(const RawOptions& raw, Options& options) {
-  for (const std::string& problem :
-       {take_size("--min-bytes", raw.min_bytes, &options.min_bytes),
-        take_size("--max-bytes", raw.max_bytes, &options.max_bytes),
-        take_size("--step-bytes", raw.step_bytes, &options.step_bytes),
-        take_size("--slot-bytes", raw.slot_bytes, &options.slot_bytes)}) {
+  for (const std::string& problem : {take_size("--min-bytes", raw.min_bytes, &options.min_bytes),
+                                     take_size("--max-bytes", raw.max_bytes, &options.max_bytes),
+                                     take_size("--step-bytes", raw.step_bytes, &options.step_bytes),
+                                     take_size("--slot-bytes", raw.slot_bytes, &options.slot_bytes),
+                                     take_rotation(raw.rotate, &options.rotate_sets)}) {
     if (!problem.empty()) return problem;
   }
   if (!raw.step_bytes.empty() && options.step_bytes == 0) {
@@ -188,13 +252,13 @@ std::string finish(const RawOptions& raw, Options& options) {
   if (options.min_bytes > options.max_bytes) {
     return fmt::format("--min-bytes {} is above --max-bytes {}", raw.min_bytes, raw.max_bytes);
   }
-  if (!options.tokens.empty() && options.operation == Operation::kAllReduce) {
-    return "--tokens goes with --op all_reduce_rmsnorm";
-  }
-  options.check = raw.check == 1 ? Check::kOn : Check::kOff;
+  const bool has_outputs = options.operation == Operation::kAllReduce ||
+                           options.operation == Operation::kAllReduceRmsNorm;
+  options.check = raw.check == 1 && has_outputs ? Check::kOn : Check::kOff;
   options.mode = raw.graph ? Mode::kGraph : Mode::kEager;
   options.placement = raw.in_place ? Placement::kInPlace : Placement::kOutOfPlace;
-  return {};
+  options.sharing = raw.share_devices ? Sharing::kShared : Sharing::kExclusive;
+  return find_conflict(options);
 }
 
 }  // namespace

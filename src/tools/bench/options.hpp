@@ -21,10 +21,13 @@ enum ExitCode : int {
   kBadLaunch = 4,
 };
 
-enum class Operation { kAllReduce, kAllReduceRmsNorm };
+enum class Operation { kAllReduce, kAllReduceRmsNorm, kHostCost, kInit };
 enum class Mode { kEager, kGraph };
 enum class Placement { kOutOfPlace, kInPlace };
 enum class Check { kOff, kOn };
+/// Whether several ranks may be on one device.
+enum class Sharing { kExclusive, kShared };
+enum class Comparison { kNone, kNccl };
 
 struct Options {
   std::uint64_t min_bytes = 1024;
@@ -34,6 +37,9 @@ struct Options {
   int iterations = 20;           // calls of one batch
   int batches = 20;              // samples of one row
   int warmup = 5;                // calls before the first sample, at least
+  int rotate_sets = 0;           // sets of buffers that a batch goes through; 0: chosen
+  bool floor = false;            // measure what the machine allows, too
+  Comparison compare = Comparison::kNone;
   int thread_ranks = 4;
   bool thread_ranks_given = false;
   Check check = Check::kOn;
@@ -43,6 +49,8 @@ struct Options {
   std::int64_t hidden = 7168;
   lpBackend_t backend = LP_BACKEND_AUTO;
   Mode mode = Mode::kEager;
+  Sharing sharing = Sharing::kExclusive;
+  bool early_launch = false;
   Placement placement = Placement::kOutOfPlace;
   std::int64_t timeout_ms = LP_DEFAULT;
   std::uint64_t slot_bytes = 0;
@@ -78,7 +86,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text);
 /// whole tokens (fused), and equal neighbours are merged.
 std::vector<Row> plan_rows(const Options& options);
 
-/// "all_reduce" or "all_reduce_rmsnorm"; "eager" or "graph".
+/// "all_reduce", "all_reduce_rmsnorm", "host_cost" or "init"; "eager" or "graph".
 const char* operation_name(Operation operation);
 const char* mode_name(Mode mode);
 

@@ -61,7 +61,7 @@ std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string how_measured(const Options& options) {
+std::string how_batches_are_measured(const Options& options) {
   const char* enqueue = options.mode == Mode::kGraph
                             ? "one replay of a graph that holds {0} captured calls"
                             : "{0} calls enqueued one after the other";
@@ -70,13 +70,43 @@ std::string how_measured(const Options& options) {
       "enqueues the batch ({1}), waits until its stream has run it, and reads the clock again; the "
       "slowest rank's time divided by {0} is the time of a call. avg, p50 and p99 (nearest rank) "
       "are over {2} batches; bandwidths use p50; skew is the median spread of the ranks' first "
-      "clock readings of a batch. Before the first sample at least {3} calls ran in the same mode.",
+      "clock readings of a batch; host is the enqueueing alone, for one call. device and dev skew "
+      "are the same by timestamps that the devices take in front of and behind {2} more batches "
+      "(latest end - latest start; latest - earliest start). Before the first sample at least {3} "
+      "calls ran in the same mode. A row is warm if the buffers that a batch goes through fit the "
+      "device's last-level cache together, cold if not, - if its size is not known.",
       options.iterations, fmt::format(fmt::runtime(enqueue), options.iterations), options.batches,
       options.warmup);
 }
 
+std::string how_measured(const Options& options) {
+  switch (options.operation) {
+    case Operation::kHostCost:
+      return fmt::format(
+          "A sample is one call of one rank: with an idle device, the monotonic clock is read "
+          "before and after the call that enqueues it, and the stream is waited for behind the "
+          "second reading. {} calls on every rank, after {} that do not count.",
+          options.iterations * options.batches, options.warmup);
+    case Operation::kInit:
+      return fmt::format(
+          "A sample is the creation of a communicator of all ranks, and apart from it its "
+          "destruction: the slowest process's time, {} times, the first included.",
+          options.batches);
+    default:
+      break;
+  }
+  std::string text = how_batches_are_measured(options);
+  if (options.compare == Comparison::kNccl) {
+    text +=
+        " NCCL's all-reduce ran in the same mode, its batches by turns with ours: on the same "
+        "buffers, and (sym) on buffers of its own in symmetric windows; its results are not "
+        "checked.";
+  }
+  return text;
+}
+
 std::string how_checked(const Options& options) {
-  if (options.check == Check::kOff) return "Nothing was checked (--check 0).";
+  if (options.check == Check::kOff) return "Nothing was checked.";
   const char* bound =
       options.operation == Operation::kAllReduce
           ? "the exact sum in double precision (N * 2^-24 * sum|x| + half an ulp)"
@@ -84,8 +114,8 @@ std::string how_checked(const Options& options) {
             "residual_out's own bits (the bounds in lamppost.h)";
   return fmt::format(
       "Every element of every row on every rank, before the timed calls: within the documented "
-      "bound of {}, and bit-equal on all ranks. After the timed calls: bit-equal to the first "
-      "result, and no byte written past the end of a tensor.",
+      "bound of {}, and bit-equal on all ranks. After the timed calls, on every set of buffers: "
+      "bit-equal to the first result, and no byte written past the end of a tensor.",
       bound);
 }
 
@@ -118,11 +148,11 @@ std::string Report::verdict() const {
   return fmt::format("{} on all {} ranks, bit for bit the same", right, rank_count());
 }
 
-RunFacts gather_facts(World& world, const Communicator& communicator, const Options& options,
+RunFacts gather_facts(World& world, RankSeat& seat, const Options& options,
                       const std::string& placement) {
   RunFacts facts;
   facts.version = version_text(lpGetVersion());
-  const Result<lpBackend_t> backend = communicator.backend();
+  const Result<lpBackend_t> backend = seat.communicator().backend();
   facts.backend = backend.ok() ? backend_name(backend.value()) : "unknown";
   facts.placement = placement;
   facts.places = world.gather(this_place());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <lamppost/status.hpp>
 #include <string>
 #include <vector>
@@ -37,11 +38,14 @@ struct RunFacts {
 struct Report {
   Options options;
   RunFacts facts;
+  Floor floor;
   std::vector<RowResult> rows;
   bool coloured = false;  // the table is read on a terminal
 
   int rank_count() const { return static_cast<int>(facts.places.size()); }
   bool fused() const { return options.operation == Operation::kAllReduceRmsNorm; }
+  /// Rows are collectives, and not what one costs besides.
+  bool has_collectives() const { return fused() || options.operation == Operation::kAllReduce; }
   /// The worst of all rows.
   ExitCode exit_code() const;
   /// One sentence: what holds for all rows, or what went wrong.
@@ -49,7 +53,7 @@ struct Report {
 };
 
 /// The facts of this run on this machine. Collective: every rank calls it, every rank gets them.
-RunFacts gather_facts(World& world, const Communicator& communicator, const Options& options,
+RunFacts gather_facts(World& world, RankSeat& seat, const Options& options,
                       const std::string& placement);
 
 /// "ranks 0-3: host a, pid 17, 2 CPUs"; one line a process.
@@ -69,6 +73,15 @@ Status write_html(const Report& report, const std::string& path);
 Status write_file(const std::string& text, const std::string& path);
 
 // ---- Texts that several forms share ------------------------------------------------------------
+struct Column {
+  const char* title;
+  const char* unit;  // "" for none
+  std::function<std::string(const RowResult&)> text;
+};
+/// What a row says of time, as this run has it (report_columns.cc).
+std::vector<Column> time_columns(const Report& report);
+/// What --floor measured.
+std::string floor_sentence(const Report& report);
 /// "0 B", "64 KiB", "1.5 MiB".
 std::string bytes_text(std::uint64_t bytes);
 /// Microseconds with four significant digits: "1.760", "17.60", "1760".

@@ -15,6 +15,10 @@ constexpr const char* kP50Colour = "#1f5fa8";
 constexpr const char* kP99Colour = "#c2570c";
 constexpr const char* kAlgbwColour = "#0f766e";
 constexpr const char* kBusbwColour = "#6d4fa3";
+constexpr const char* kDeviceColour = "#3b8fd9";
+constexpr const char* kFloorColour = "#5b6675";
+constexpr const char* kNcclColour = "#4d7c0f";
+constexpr const char* kSymmetricColour = "#a16207";
 
 constexpr const char* kStyle = R"(
 :root { color-scheme: light; }
@@ -122,9 +126,11 @@ std::string tiles(const Report& report) {
   return "<div class=\"tiles\">\n" +
          tile(time_text(smallest->time.p50_us) + " µs", "median at " + size) +
          tile(time_text(smallest->time.p99_us) + " µs", "99th percentile at " + size) +
-         tile(short_number_text(best->busbw_gbps) + " GB/s",
-              "best bus bandwidth, at " + bytes_text(best->row.bytes)) +
-         tile(checked, "output elements checked") + "</div>\n";
+         (report.has_collectives() ? tile(short_number_text(best->busbw_gbps) + " GB/s",
+                                          "best bus bandwidth, at " + bytes_text(best->row.bytes)) +
+                                         tile(checked, "output elements checked")
+                                   : "") +
+         "</div>\n";
 }
 
 template <class Value>
@@ -139,61 +145,132 @@ ChartSeries series_of(const Report& report, const char* name, const char* colour
   return series;
 }
 
-std::string charts(const Report& report) {
-  Chart latency{"Latency", "microseconds a call, slowest rank", {}, true};
-  latency.series.push_back(
+ChartSeries dashed(ChartSeries series) {
+  series.dashed = true;
+  return series;
+}
+
+Chart latency_chart(const Report& report) {
+  Chart chart{"Latency", "microseconds a call, slowest rank", {}, true};
+  chart.series.push_back(
       series_of(report, "p50", kP50Colour, [](const RowResult& r) { return r.time.p50_us; }));
-  latency.series.push_back(
+  chart.series.push_back(
       series_of(report, "p99", kP99Colour, [](const RowResult& r) { return r.time.p99_us; }));
-  latency.series[0].labelled = true;
-  Chart bandwidth{"Bandwidth", "GB/s at the median time", {}, false};
-  bandwidth.series.push_back(
+  chart.series[0].labelled = true;
+  if (!report.has_collectives()) return chart;
+  chart.series.push_back(dashed(series_of(report, "device", kDeviceColour,
+                                          [](const RowResult& r) { return r.device.p50_us; })));
+  if (report.floor.is_measured) {
+    chart.series.push_back(dashed(
+        series_of(report, "floor", kFloorColour, [](const RowResult& r) { return r.floor_us; })));
+  }
+  if (report.options.compare == Comparison::kNccl) {
+    chart.series.push_back(
+        series_of(report, "NCCL", kNcclColour, [](const RowResult& r) { return r.nccl.p50_us; }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour,
+                                     [](const RowResult& r) { return r.nccl_symmetric.p50_us; }));
+  }
+  return chart;
+}
+
+/// Bytes by another time than ours.
+double gbps_at(const RowResult& result, const TimeStats& time) {
+  return time.samples_us.empty() ? 0 : static_cast<double>(result.row.bytes) * 1e-3 / time.p50_us;
+}
+
+Chart bandwidth_chart(const Report& report) {
+  Chart chart{"Bandwidth", "GB/s at the median time", {}, false};
+  chart.series.push_back(
       series_of(report, "algbw", kAlgbwColour, [](const RowResult& r) { return r.algbw_gbps; }));
-  bandwidth.series.push_back(
-      series_of(report, "busbw", kBusbwColour, [](const RowResult& r) { return r.busbw_gbps; }));
-  bandwidth.series[0].labelled = true;
-  bandwidth.series[1].dashed = true;
-  return "<section class=\"pair\">\n" + draw_chart(latency) + draw_chart(bandwidth) +
-         "</section>\n";
+  chart.series.push_back(dashed(
+      series_of(report, "busbw", kBusbwColour, [](const RowResult& r) { return r.busbw_gbps; })));
+  chart.series[0].labelled = true;
+  if (report.options.compare == Comparison::kNccl) {
+    chart.series.push_back(series_of(report, "NCCL", kNcclColour,
+                                     [](const RowResult& r) { return gbps_at(r, r.nccl); }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour, [](const RowResult& r) {
+      return gbps_at(r, r.nccl_symmetric);
+    }));
+  }
+  return chart;
+}
+
+/// What the times are compared with; empty without --floor and --compare.
+std::string ratio_charts(const Report& report) {
+  std::string out;
+  if (report.floor.is_measured) {
+    Chart chart{"Above the floor", "time / floor", {}, false};
+    chart.series.push_back(
+        series_of(report, "time", kP50Colour, [](const RowResult& r) { return r.over_floor(); }));
+    chart.series[0].labelled = true;
+    out += draw_chart(chart);
+  }
+  if (report.options.compare == Comparison::kNccl) {
+    Chart chart{"Beside NCCL", "NCCL's time / ours", {}, false};
+    chart.series.push_back(
+        series_of(report, "NCCL", kNcclColour, [](const RowResult& r) { return r.ratio(r.nccl); }));
+    chart.series.push_back(series_of(report, "NCCL sym", kSymmetricColour,
+                                     [](const RowResult& r) { return r.ratio(r.nccl_symmetric); }));
+    chart.series[0].labelled = true;
+    out += draw_chart(chart);
+  }
+  return out.empty() ? out : "<section class=\"pair\">\n" + out + "</section>\n";
+}
+
+std::string charts(const Report& report) {
+  if (report.options.operation == Operation::kInit) return {};
+  std::string out = "<section class=\"pair\">\n" + draw_chart(latency_chart(report));
+  if (report.has_collectives()) out += draw_chart(bandwidth_chart(report));
+  return out + "</section>\n" + ratio_charts(report);
 }
 
 std::string table_row(const Report& report, const RowResult& result) {
   const std::uint64_t amount =
       report.fused() ? static_cast<std::uint64_t>(result.row.tokens) : result.row.elements;
-  const std::string start =
+  std::string cells =
       fmt::format("<td>{}</td><td>{}</td>", bytes_text(result.row.bytes), grouped_text(amount));
+  const std::vector<Column> columns = time_columns(report);
+  const std::size_t others = columns.size() + (report.has_collectives() ? 3 : 0);
   if (!measured(result)) {
     std::string out =
-        fmt::format("<tr class=\"wrong\">{}<td colspan=\"7\">failed</td></tr>\n", start);
+        fmt::format("<tr class=\"wrong\">{}<td colspan=\"{}\">failed</td></tr>\n", cells, others);
     for (const RankFailure& failure : result.failures) {
-      out += fmt::format("<tr class=\"wrong detail\"><td colspan=\"9\">rank {}: {}\n{}</td></tr>\n",
-                         failure.rank, escaped(failure.sentence), escaped(failure.health));
+      out +=
+          fmt::format("<tr class=\"wrong detail\"><td colspan=\"{}\">rank {}: {}\n{}</td></tr>\n",
+                      others + 2, failure.rank, escaped(failure.sentence), escaped(failure.health));
     }
     return out;
   }
   const bool check = report.options.check == Check::kOn;
   const bool bad = result.wrong.total() != 0;
-  std::string out = fmt::format(
-      "<tr{}>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-      "<td class=\"right\">{}</td></tr>\n",
-      bad ? " class=\"wrong\"" : "", start, time_text(result.time.avg_us),
-      time_text(result.time.p50_us), time_text(result.time.p99_us), time_text(result.time.skew_us),
-      bandwidth_text(report, result.algbw_gbps), bandwidth_text(report, result.busbw_gbps),
-      check ? grouped_text(result.wrong.total()) : "not checked");
+  for (const Column& column : columns) cells += "<td>" + column.text(result) + "</td>";
+  if (report.has_collectives()) {
+    cells += fmt::format("<td>{}</td><td>{}</td><td class=\"right\">{}</td>",
+                         bandwidth_text(report, result.algbw_gbps),
+                         bandwidth_text(report, result.busbw_gbps),
+                         check ? grouped_text(result.wrong.total()) : "not checked");
+  }
+  std::string out = fmt::format("<tr{}>{}</tr>\n", bad ? " class=\"wrong\"" : "", cells);
   if (bad) {
-    out += fmt::format("<tr class=\"wrong detail\"><td colspan=\"9\">{}</td></tr>\n",
+    out += fmt::format("<tr class=\"wrong detail\"><td colspan=\"{}\">{}</td></tr>\n", others + 2,
                        wrong_text(result.wrong));
   }
   return out;
 }
 
 std::string table(const Report& report) {
-  std::string out = fmt::format(
-      "<section class=\"scroll\"><table>\n<tr><th>size</th><th>{}</th><th>avg<small>µs</small></th>"
-      "<th>p50<small>µs</small></th><th>p99<small>µs</small></th><th>skew<small>µs</small></th>"
-      "<th>algbw<small>GB/s</small></th><th>busbw<small>GB/s</small></th><th>wrong<small>elements"
-      "</small></th></tr>\n",
-      report.fused() ? "tokens" : "count");
+  std::string out = fmt::format("<section class=\"scroll\"><table>\n<tr><th>size</th><th>{}</th>",
+                                report.fused() ? "tokens" : "count");
+  for (const Column& column : time_columns(report)) {
+    const std::string unit = column.unit == std::string("us") ? "µs" : column.unit;
+    out += fmt::format("<th>{}<small>{}</small></th>", column.title, unit);
+  }
+  if (report.has_collectives()) {
+    out +=
+        "<th>algbw<small>GB/s</small></th><th>busbw<small>GB/s</small></th>"
+        "<th>wrong<small>elements</small></th>";
+  }
+  out += "</tr>\n";
   for (const RowResult& result : report.rows) out += table_row(report, result);
   return out + "</table></section>\n";
 }
@@ -220,10 +297,22 @@ std::string facts(const Report& report) {
 }
 
 std::string methods(const Report& report) {
-  return fmt::format(
-      "<div><h2>How it was measured</h2><p>{}</p><p>algbw is bytes by time; busbw is algbw "
-      "* 2 (n - 1) / n, n = {} ranks.</p><h2>How it was checked</h2><p>{}</p></div>\n",
-      report.facts.how_measured, report.rank_count(), report.facts.how_checked);
+  std::string out =
+      fmt::format("<div><h2>How it was measured</h2><p>{}</p>", report.facts.how_measured);
+  if (report.has_collectives()) {
+    out +=
+        fmt::format("<p>algbw is bytes by time; busbw is algbw * 2 (n - 1) / n, n = {} ranks.</p>",
+                    report.rank_count());
+  }
+  if (report.floor.is_measured) {
+    out += fmt::format(
+        "<h2>The floor</h2><p>A row's floor is one launch, one message and its bytes over one "
+        "link. "
+        "On this machine {}.</p>",
+        floor_sentence(report));
+  }
+  return out +
+         fmt::format("<h2>How it was checked</h2><p>{}</p></div>\n", report.facts.how_checked);
 }
 
 std::string verdict_banner(const Report& report) {

@@ -23,6 +23,9 @@ Json options_json(const Options& options) {
               {"iterations", options.iterations},
               {"batches", options.batches},
               {"warmup", options.warmup},
+              {"rotate_sets", options.rotate_sets},
+              {"share_devices", options.sharing == Sharing::kShared},
+              {"early_launch", options.early_launch},
               {"timeout_ms", options.timeout_ms},
               {"slot_bytes", options.slot_bytes},
               {"seed", options.seed}};
@@ -47,9 +50,45 @@ Json facts_json(const RunFacts& facts) {
 }
 
 Json time_json(const TimeStats& time) {
-  return Json{{"avg", time.avg_us},        {"p50", time.p50_us}, {"p99", time.p99_us},
-              {"min", time.min_us},        {"max", time.max_us}, {"skew", time.skew_us},
-              {"samples", time.samples_us}};
+  return Json{{"avg", time.avg_us},   {"p50", time.p50_us},        {"p99", time.p99_us},
+              {"min", time.min_us},   {"max", time.max_us},        {"skew", time.skew_us},
+              {"host", time.host_us}, {"samples", time.samples_us}};
+}
+
+Json device_json(const DeviceTimes& device) {
+  return Json{{"p50", device.p50_us},
+              {"p99", device.p99_us},
+              {"skew", device.skew_us},
+              {"samples", device.samples_us}};
+}
+
+Json floor_json(const Floor& floor) {
+  Json links = Json::array();
+  for (const LinkRate& link : floor.links) {
+    links.push_back({{"bytes", link.bytes}, {"gbps", link.gbps}});
+  }
+  return Json{{"one_way_word_us", floor.word_us},
+              {"one_way_block_us", floor.block_us},
+              {"graph_node_us", floor.graph_node_us},
+              {"eager_launch_us", floor.eager_launch_us},
+              {"links", links}};
+}
+
+/// What a row has only if it was asked for.
+void add_extras(const RowResult& result, Json& row) {
+  if (result.floor_us != 0) {
+    row["floor_us"] = result.floor_us;
+    row["time_over_floor"] = result.over_floor();
+  }
+  if (!result.nccl.samples_us.empty()) {
+    row["nccl_time_us"] = time_json(result.nccl);
+    row["nccl_over_ours"] = result.ratio(result.nccl);
+  }
+  if (!result.nccl_symmetric.samples_us.empty()) {
+    row["nccl_symmetric_time_us"] = time_json(result.nccl_symmetric);
+    row["nccl_symmetric_over_ours"] = result.ratio(result.nccl_symmetric);
+  }
+  if (!result.destroy.samples_us.empty()) row["destroy_time_us"] = time_json(result.destroy);
 }
 
 Json row_json(const Report& report, const RowResult& result) {
@@ -67,6 +106,11 @@ Json row_json(const Report& report, const RowResult& result) {
     return row;
   }
   row["time_us"] = time_json(result.time);
+  add_extras(result, row);
+  if (!report.has_collectives()) return row;
+  row["device_time_us"] = device_json(result.device);
+  row["buffer_sets"] = result.rotation.sets;
+  row["cache"] = cache_state_name(result.rotation.cache);
   row["algbw_gbps"] = result.algbw_gbps;
   row["busbw_gbps"] = result.busbw_gbps;
   if (report.options.check == Check::kOn) {
@@ -84,12 +128,13 @@ Json row_json(const Report& report, const RowResult& result) {
 Status write_json(const Report& report, const std::string& path) {
   Json rows = Json::array();
   for (const RowResult& result : report.rows) rows.push_back(row_json(report, result));
-  const Json json{{"schema", kSchema},
-                  {"facts", facts_json(report.facts)},
-                  {"options", options_json(report.options)},
-                  {"rows", rows},
-                  {"verdict", report.verdict()},
-                  {"exit_code", static_cast<int>(report.exit_code())}};
+  Json json{{"schema", kSchema},
+            {"facts", facts_json(report.facts)},
+            {"options", options_json(report.options)},
+            {"rows", rows},
+            {"verdict", report.verdict()},
+            {"exit_code", static_cast<int>(report.exit_code())}};
+  if (report.floor.is_measured) json["floor"] = floor_json(report.floor);
   // A host name need not be UTF-8.
   return write_file(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", path);
 }

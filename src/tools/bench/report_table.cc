@@ -40,6 +40,10 @@ std::int64_t amount(const Report& report, const Row& row) {
   return report.fused() ? row.tokens : static_cast<std::int64_t>(row.elements);
 }
 
+std::size_t width_of(const char* title) {
+  return std::max<std::size_t>(9, std::char_traits<char>::length(title));
+}
+
 std::string wrong_cell(const Report& report, const RowResult& result) {
   if (report.options.check == Check::kOff) return "-";
   return std::to_string(result.wrong.total());
@@ -50,6 +54,31 @@ void print_failures(const Report& report, const RowResult& result) {
     fmt::print("{} rank {}: {}\n", red(report, ">>> FAILED"), failure.rank, failure.sentence);
     if (!failure.health.empty()) fmt::print("{}\n", failure.health);
   }
+}
+
+/// Empty where nothing was measured.
+std::string csv_number(bool is_measured, double number) {
+  return is_measured ? fmt::format(",{:.4f}", number) : ",";
+}
+
+std::string csv_extras(const Report& report, const RowResult& result) {
+  const bool has_nccl = !result.nccl.samples_us.empty();
+  const bool has_symmetric = !result.nccl_symmetric.samples_us.empty();
+  const bool has_destroy = !result.destroy.samples_us.empty();
+  const bool has_floor = result.floor_us != 0;
+  const DeviceTimes& device = result.device;
+  return csv_number(report.has_collectives(), result.time.host_us) +
+         csv_number(device.is_measured, device.p50_us) +
+         csv_number(device.is_measured, device.p99_us) +
+         csv_number(device.is_measured, device.skew_us) +
+         fmt::format(",{},{}", result.rotation.sets, cache_state_name(result.rotation.cache)) +
+         csv_number(has_floor, result.floor_us) + csv_number(has_floor, result.over_floor()) +
+         csv_number(has_nccl, result.nccl.p50_us) +
+         csv_number(has_symmetric, result.nccl_symmetric.p50_us) +
+         csv_number(has_nccl, result.ratio(result.nccl)) +
+         csv_number(has_symmetric, result.ratio(result.nccl_symmetric)) +
+         csv_number(has_destroy, result.destroy.p50_us) +
+         csv_number(has_destroy, result.destroy.max_us) + "\n";
 }
 
 }  // namespace
@@ -68,29 +97,41 @@ void print_header(const Report& report) {
                   options.placement == Placement::kInPlace ? "in place" : "out of place",
                   mode_name(options.mode)));
   print_comment("time", facts.how_measured);
+  if (report.floor.is_measured) print_comment("floor", floor_sentence(report));
   print_comment("check", facts.how_checked);
-  fmt::print("#\n#{:>11} {:>11} {:>5} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>7}\n", "bytes",
-             report.fused() ? "tokens" : "count", "type", "avg us", "p50 us", "p99 us", "skew us",
-             "algbw", "busbw", "wrong");
-  fmt::print("#{:>11} {:>11} {:>5} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>7}\n", "", "", "", "",
-             "", "", "", "GB/s", "GB/s", "");
+  std::string titles =
+      fmt::format("#{:>11} {:>11} {:>5}", "bytes", report.fused() ? "tokens" : "count", "type");
+  std::string units = fmt::format("#{:>11} {:>11} {:>5}", "", "", "");
+  const auto add = [&](const char* title, const char* unit) {
+    titles += fmt::format(" {:>{}}", title, width_of(title));
+    units += fmt::format(" {:>{}}", unit, width_of(title));
+  };
+  for (const Column& column : time_columns(report)) add(column.title, column.unit);
+  if (report.has_collectives()) {
+    add("algbw", "GB/s");
+    add("busbw", "GB/s");
+    add("wrong", "");
+  }
+  fmt::print("#\n{}\n{}\n", titles, units);
   std::fflush(stdout);
 }
 
 void print_row(const Report& report, const RowResult& result) {
   const Row& row = result.row;
-  const TimeStats& time = result.time;
   const std::string start = fmt::format(" {:>11} {:>11} {:>5}", row.bytes, amount(report, row),
                                         type_name(report.options.type));
   if (!result.failures.empty()) {
     fmt::print("{}  {}\n", start, red(report, "failed"));
     print_failures(report, result);
   } else {
-    const std::string line =
-        fmt::format("{} {:>10} {:>10} {:>10} {:>9} {:>9.3f} {:>9.3f} {:>7}", start,
-                    microseconds_text(time.avg_us), microseconds_text(time.p50_us),
-                    microseconds_text(time.p99_us), microseconds_text(time.skew_us),
-                    result.algbw_gbps, result.busbw_gbps, wrong_cell(report, result));
+    std::string line = start;
+    for (const Column& column : time_columns(report)) {
+      line += fmt::format(" {:>{}}", column.text(result), width_of(column.title));
+    }
+    if (report.has_collectives()) {
+      line += fmt::format(" {:>9.3f} {:>9.3f} {:>9}", result.algbw_gbps, result.busbw_gbps,
+                          wrong_cell(report, result));
+    }
     const bool wrong = result.wrong.total() != 0;
     fmt::print("{}\n", wrong ? red(report, line) : line);
     if (wrong) fmt::print("{} {}\n", red(report, ">>> WRONG"), wrong_text(result.wrong));
@@ -108,13 +149,15 @@ void print_verdict(const Report& report) {
 Status write_csv(const Report& report, const std::string& path) {
   std::string text =
       "op,type,mode,in_place,ranks,bytes,elements,tokens,hidden,avg_us,p50_us,p99_us,min_us,max_us,"
-      "skew_us,algbw_gbps,busbw_gbps,wrong,failed_ranks\n";
+      "skew_us,algbw_gbps,busbw_gbps,wrong,failed_ranks,host_us,device_p50_us,device_p99_us,"
+      "device_skew_us,buffer_sets,cache,floor_us,time_over_floor,nccl_us,nccl_sym_us,"
+      "nccl_over_ours,nccl_sym_over_ours,destroy_p50_us,destroy_max_us\n";
   for (const RowResult& result : report.rows) {
     const Row& row = result.row;
     const TimeStats& time = result.time;
     text += fmt::format(
         "{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.6f},"
-        "{:.6f},{},{}\n",
+        "{:.6f},{},{}",
         operation_name(report.options.operation), type_name(report.options.type),
         mode_name(report.options.mode), report.options.placement == Placement::kInPlace ? 1 : 0,
         report.rank_count(), row.bytes, row.elements,
@@ -123,6 +166,7 @@ Status write_csv(const Report& report, const std::string& path) {
         time.min_us, time.max_us, time.skew_us, result.algbw_gbps, result.busbw_gbps,
         report.options.check == Check::kOn ? std::to_string(result.wrong.total()) : "",
         result.failures.size());
+    text += csv_extras(report, result);
   }
   return write_file(text, path);
 }

@@ -5,37 +5,21 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <lamppost/types.hpp>
 #include <set>
 #include <thread>
 
+#include "tools/bench/costs.hpp"
 #include "tools/bench/measure.hpp"
 #include "tools/bench/report.hpp"
 
 namespace lamppost::bench {
 namespace {
 
-lpConfig config_of(const Options& options) {
-  lpConfig config = LP_CONFIG_INITIALIZER;
-  config.backend = options.backend;
-  config.timeout_ms = options.timeout_ms;
-  config.slot_bytes = options.slot_bytes;
-  return config;
-}
-
 void print_error(const std::string& what, const Status& status) {
   fmt::print(stderr, "lamppost-bench: {}: {} ({})\n", what, status.message(),
              lpGetErrorString(status.code()));
-}
-
-/// The buffers are ordinary memory, so only the host backend can read them.
-Status check_backend(const Communicator& communicator) {
-  const Result<lpBackend_t> backend = communicator.backend();
-  if (!backend.ok()) return backend.status();
-  if (backend.value() == LP_BACKEND_HOST) return Status();
-  return Status(LP_ERROR_NOT_SUPPORTED,
-                fmt::format("this version measures the host backend, not {}: use --backend host",
-                            backend_name(backend.value())));
 }
 
 /// Rank 0 prints every rank's error; one that several ranks share, once. Collective.
@@ -70,21 +54,117 @@ ExitCode write_files(const Report& report) {
   return exit_code;
 }
 
+/// What a rank does with its seat, which is destroyed afterwards.
+using RankBody = std::function<ExitCode(World&, RankSeat&)>;
+
+/// Why `--compare` cannot be had here, if so.
+Status prepare_comparison(const Options& options, int devices) {
+  if (options.compare == Comparison::kNone) return {};
+  if (devices == 0) {
+    return Status(LP_ERROR_NOT_SUPPORTED, "NCCL needs GPUs, and this run is on the host backend");
+  }
+  return load_nccl();
+}
+
+RowResult measure(RankContext& context, const Row& row, const Prepared& prepared) {
+  if (prepared.init_row) return *prepared.init_row;
+  if (context.options.operation == Operation::kHostCost) return measure_host_cost(context, row);
+  return measure_row(context, row);
+}
+
+/// Runs `on_ranks` once for the survey, if there is to be one, and once for the rows. `prepared`
+/// has a place for every rank of this process, found by `place_of`.
+ExitCode survey_and_run(const Options& options, int devices, const Surroundings& surroundings,
+                        std::vector<Prepared>& prepared,
+                        const std::function<ExitCode(const RankBody&)>& on_ranks) {
+  const auto place_of = [&prepared](World& world) -> Prepared& {
+    return prepared[static_cast<std::size_t>(world.rank()) % prepared.size()];
+  };
+  if (needs_survey(options, devices)) {
+    const ExitCode exit_code = on_ranks([&](World& world, RankSeat& seat) {
+      Result<Survey> survey = survey_machine(world, seat, options);
+      if (survey.ok()) place_of(world).survey = survey.take();
+      if (!survey.ok() && survey.status().code() != LP_ERROR_ABORTED) {
+        print_error(fmt::format("rank {}: surveying the machine", world.rank()), survey.status());
+      }
+      return survey.ok() ? kSuccess : kCallFailed;
+    });
+    if (exit_code != kSuccess) return exit_code;
+  }
+  return on_ranks([&](World& world, RankSeat& seat) {
+    return run_session(world, seat, options, surroundings, place_of(world));
+  });
+}
+
+/// Makes the ranks of this process as threads, runs `body` on each, destroys them.
+ExitCode on_threads(const Options& options, int devices, const RankBody& body) {
+  std::vector<std::unique_ptr<RankSeat>> seats;
+  Result<std::vector<Communicator>> created = create_thread_ranks(options, devices);
+  Status status = created.status();
+  for (std::size_t rank = 0; status.ok() && rank < created.value().size(); ++rank) {
+    const int device = device_of(static_cast<int>(rank), devices, options.sharing);
+    Result<std::unique_ptr<RankSeat>> seat =
+        RankSeat::create(std::move(created.value()[rank]), device);
+    status = seat.status();
+    if (seat.ok()) seats.push_back(seat.take());
+  }
+  if (!status.ok()) {
+    print_error("creating the communicator", status);
+    return kCallFailed;
+  }
+  const std::vector<std::unique_ptr<World>> worlds = make_thread_worlds(options.thread_ranks);
+  std::vector<ExitCode> exit_codes(seats.size(), kSuccess);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    threads.emplace_back([&, rank] { exit_codes[rank] = body(*worlds[rank], *seats[rank]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(exit_codes.begin(), exit_codes.end());
+}
+
+/// Makes this process's rank, runs `body` on it, destroys it. Collective.
+ExitCode on_process(MpiProcess& process, const lpConfig& config, const RankBody& body) {
+  World& world = process.world();
+  Result<Communicator> created = process.create_communicator(config);
+  Status status = created.status();
+  std::unique_ptr<RankSeat> seat;
+  if (status.ok()) {
+    Result<std::unique_ptr<RankSeat>> seated = RankSeat::create(created.take(), config.device);
+    status = seated.status();
+    if (seated.ok()) seat = seated.take();
+  }
+  if (world.any(!status.ok())) {
+    print_creation_errors(world, status);
+    return kCallFailed;
+  }
+  return body(world, *seat);
+}
+
 }  // namespace
 
-ExitCode run_session(World& world, Communicator& communicator, const Options& options,
-                     const Surroundings& surroundings) {
+ExitCode run_session(World& world, RankSeat& seat, const Options& options,
+                     const Surroundings& surroundings, const Prepared& prepared) {
   const bool first = world.rank() == 0;
   const bool terminal = first && surroundings.may_be_terminal;
   Progress progress(terminal ? Progress::detect() : Progress::Output::kNone);
   Report report;
   report.options = options;
-  report.facts = gather_facts(world, communicator, options, surroundings.placement);
+  report.facts = gather_facts(world, seat, options, surroundings.placement);
+  report.floor = prepared.survey.floor;
   report.coloured = terminal && isatty(STDOUT_FILENO) != 0;
+  std::unique_ptr<NcclRank> nccl;
+  if (options.compare == Comparison::kNccl) {
+    Result<std::unique_ptr<NcclRank>> created = NcclRank::create(world, seat);
+    if (!created.ok()) {
+      print_error(fmt::format("rank {}: starting NCCL", world.rank()), created.status());
+      return kCallFailed;
+    }
+    nccl = created.take();
+  }
   if (first) print_header(report);
-  RankContext context{world, communicator, options, progress};
+  RankContext context{world, seat, options, progress, prepared.survey, nccl.get()};
   for (const Row& row : plan_rows(options)) {
-    report.rows.push_back(measure_row(context, row));
+    report.rows.push_back(measure(context, row, prepared));
     progress.clear();
     if (first) print_row(report, report.rows.back());
     if (!report.rows.back().failures.empty()) break;  // the communicator's errors are sticky
@@ -94,50 +174,67 @@ ExitCode run_session(World& world, Communicator& communicator, const Options& op
   return std::max(report.exit_code(), write_files(report));
 }
 
-ExitCode run_threads(const Options& options) {
-  const lpConfig config = config_of(options);
-  Result<std::vector<Communicator>> created =
-      Communicator::create_all(options.thread_ranks, &config);
-  if (created.ok()) {
-    const Status backend = check_backend(created.value()[0]);
-    if (!backend.ok()) created = backend;
+ExitCode run_threads(const Options& given) {
+  Options options = given;
+  const int devices = prepare_devices(options);
+  if (devices != 0 && !options.thread_ranks_given && options.sharing == Sharing::kExclusive) {
+    options.thread_ranks = std::min(devices, LP_MAX_WORLD_TODAY);
   }
-  if (!created.ok()) {
-    print_error("creating the communicator", created.status());
-    return kCallFailed;
+  Status status = prepare_comparison(options, devices);
+  if (!status.ok()) {
+    print_error("--compare nccl", status);
+    return kBadArguments;
   }
-  std::vector<Communicator> communicators = created.take();
-  const std::vector<std::unique_ptr<World>> worlds = make_thread_worlds(options.thread_ranks);
   Surroundings surroundings{"1 thread", true};
   if (options.thread_ranks > 1) {
     surroundings.placement = fmt::format("{} threads of one process", options.thread_ranks);
   }
-  std::vector<ExitCode> exit_codes(communicators.size(), kSuccess);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      exit_codes[rank] = run_session(*worlds[rank], communicators[rank], options, surroundings);
-    });
+  std::vector<Prepared> prepared(static_cast<std::size_t>(options.thread_ranks));
+  if (options.operation == Operation::kInit) {
+    Result<RowResult> row =
+        measure_init(nullptr, options, [&] { return create_thread_ranks(options, devices); });
+    if (!row.ok()) {
+      print_error("creating the communicator", row.status());
+      return kCallFailed;
+    }
+    for (Prepared& one : prepared) one.init_row = row.value();
   }
-  for (std::thread& thread : threads) thread.join();
-  return *std::max_element(exit_codes.begin(), exit_codes.end());
+  return survey_and_run(options, devices, surroundings, prepared,
+                        [&](const RankBody& body) { return on_threads(options, devices, body); });
 }
 
 ExitCode run_process(MpiProcess& process, const Options& options) {
   World& world = process.world();
-  Result<Communicator> created = process.create_communicator(config_of(options));
-  Status status = created.status();
-  if (status.ok()) status = check_backend(created.value());
+  const int devices = prepare_devices(options);
+  const lpConfig config =
+      config_of(options, device_of(process.local_rank(), devices, options.sharing));
+  Status status = prepare_comparison(options, devices);
   if (world.any(!status.ok())) {
-    print_creation_errors(world, status);
-    return kCallFailed;
+    if (!status.ok()) print_error(fmt::format("rank {}: --compare nccl", world.rank()), status);
+    return kBadArguments;
   }
-  Communicator communicator = created.take();
   Surroundings surroundings{"1 process (MPI)", false};
   if (world.rank_count() > 1) {
     surroundings.placement = fmt::format("{} processes (MPI)", world.rank_count());
   }
-  return run_session(world, communicator, options, surroundings);
+  std::vector<Prepared> prepared(1);
+  if (options.operation == Operation::kInit) {
+    Result<RowResult> row =
+        measure_init(&world, options, [&]() -> Result<std::vector<Communicator>> {
+          Result<Communicator> created = process.create_communicator(config);
+          if (!created.ok()) return created.status();
+          std::vector<Communicator> one;
+          one.push_back(created.take());
+          return one;
+        });
+    if (world.any(!row.ok())) {
+      print_creation_errors(world, row.status());
+      return kCallFailed;
+    }
+    prepared[0].init_row = row.take();
+  }
+  return survey_and_run(options, devices, surroundings, prepared,
+                        [&](const RankBody& body) { return on_process(process, config, body); });
 }
 
 }  // namespace lamppost::bench

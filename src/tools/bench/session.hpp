@@ -1,10 +1,13 @@
-// One rank's run from its communicator to its exit status. Called on every rank; rank 0 prints and
-// writes the files.
+// From the options to an exit status: the ranks are made, the machine is surveyed, all rows are
+// measured, the reports written. Rank 0 prints and writes the files.
 #pragma once
 
 #include <lamppost/communicator.hpp>
+#include <optional>
 #include <string>
 
+#include "tools/bench/devices.hpp"
+#include "tools/bench/measure.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/world.hpp"
 
@@ -18,10 +21,16 @@ struct Surroundings {
   bool may_be_terminal = false;
 };
 
+/// What was found out before a rank's rows, on communicators of its own.
+struct Prepared {
+  Survey survey;
+  std::optional<RowResult> init_row;  // --op init: the one row
+};
+
 /// All rows, and the report files. Collective; the same result on all ranks, but that only rank 0
 /// can return kBadArguments for a report file that cannot be written.
-ExitCode run_session(World& world, Communicator& communicator, const Options& options,
-                     const Surroundings& surroundings);
+ExitCode run_session(World& world, RankSeat& seat, const Options& options,
+                     const Surroundings& surroundings, const Prepared& prepared);
 
 /// Ranks as threads: makes them all, runs them, returns the worst exit status.
 ExitCode run_threads(const Options& options);

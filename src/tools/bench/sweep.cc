@@ -21,7 +21,7 @@ Row make_row(const Options& options, std::int64_t tokens, std::int64_t hidden) {
 
 Row row_of_bytes(const Options& options, std::uint64_t bytes) {
   const std::uint64_t element = element_bytes(options.type);
-  if (options.operation == Operation::kAllReduce) {
+  if (options.operation != Operation::kAllReduceRmsNorm) {
     return make_row(options, 1, static_cast<std::int64_t>(bytes / element));
   }
   const std::uint64_t token_bytes = static_cast<std::uint64_t>(options.hidden) * element;
@@ -77,6 +77,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 }
 
 std::vector<Row> plan_rows(const Options& options) {
+  if (options.operation == Operation::kInit) return {Row{}};  // no message
   std::vector<Row> rows;
   const auto add = [&rows](Row row) {
     if (!rows.empty() && rows.back().elements == row.elements) return;
@@ -94,7 +95,16 @@ std::vector<Row> plan_rows(const Options& options) {
 }
 
 const char* operation_name(Operation operation) {
-  return operation == Operation::kAllReduce ? "all_reduce" : "all_reduce_rmsnorm";
+  switch (operation) {
+    case Operation::kAllReduceRmsNorm:
+      return "all_reduce_rmsnorm";
+    case Operation::kHostCost:
+      return "host_cost";
+    case Operation::kInit:
+      return "init";
+    default:
+      return "all_reduce";
+  }
 }
 
 const char* mode_name(Mode mode) { return mode == Mode::kEager ? "eager" : "graph"; }

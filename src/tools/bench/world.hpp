@@ -71,6 +71,8 @@ class MpiProcess {
 
   /// All ranks of MPI_COMM_WORLD. Valid as long as this object.
   World& world();
+  /// This process's number among those of its host. Collective.
+  int local_rank();
   /// This process's rank. Collective.
   Result<Communicator> create_communicator(const lpConfig& config);
 

@@ -43,6 +43,15 @@ MpiProcess::MpiProcess() {
 
 MpiProcess::~MpiProcess() { MPI_Finalize(); }
 
+int MpiProcess::local_rank() {
+  MPI_Comm host = MPI_COMM_NULL;
+  int rank = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  MPI_Comm_rank(host, &rank);
+  MPI_Comm_free(&host);
+  return rank;
+}
+
 Result<Communicator> MpiProcess::create_communicator(const lpConfig& config) {
   lpComm_t comm = nullptr;
   const lpResult_t result = lpCommInitMPI(&comm, MPI_COMM_WORLD, &config);
@@ -56,6 +65,8 @@ bool has_mpi() { return false; }
 
 MpiProcess::MpiProcess() = default;
 MpiProcess::~MpiProcess() = default;
+
+int MpiProcess::local_rank() { return 0; }
 
 Result<Communicator> MpiProcess::create_communicator(const lpConfig&) {
   return Status(LP_ERROR_NOT_SUPPORTED, "this lamppost-bench was built without MPI");
