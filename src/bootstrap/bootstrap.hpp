@@ -52,7 +52,8 @@ Status all_gather_value(Bootstrap& bootstrap, const T& mine, std::vector<T>& all
 }
 
 /// The verdict of all ranks on a fallible step: ok on every rank if `mine` is ok on every rank;
-/// otherwise, on every rank, the error of the lowest rank that failed, with rank and step named.
+/// otherwise, on every rank, the error of the lowest rank that failed, with rank and step named; ranks
+/// that only waited in vain for another (TIMEOUT, PEER_LOST, ABORTED) come after those.
 /// Collective. A rank that failed must still vote; an error path must never skip a collective.
 Status vote(Bootstrap& bootstrap, const Status& mine, const char* step);
 

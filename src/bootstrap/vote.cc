@@ -15,6 +15,22 @@ struct Ballot {
   char text[240];
 };
 
+/// What a rank reports because another one did not do its part.
+bool is_consequence(std::int32_t code) {
+  return code == LP_ERROR_TIMEOUT || code == LP_ERROR_PEER_LOST || code == LP_ERROR_ABORTED;
+}
+
+/// The rank whose failure is told: the first that failed by itself, else the first; -1: none failed.
+int first_cause(const std::vector<Ballot>& ballots) {
+  int first = -1;
+  for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
+    if (ballots[rank].code == LP_SUCCESS) continue;
+    if (!is_consequence(ballots[rank].code)) return static_cast<int>(rank);
+    if (first < 0) first = static_cast<int>(rank);
+  }
+  return first;
+}
+
 }  // namespace
 
 Status vote(Bootstrap& bootstrap, const Status& mine, const char* step) {
@@ -30,14 +46,12 @@ Status vote(Bootstrap& bootstrap, const Status& mine, const char* step) {
     return std::move(gathered).with_context(
         fmt::format("{} (this rank had failed: {})", phase, mine.message()));
   }
-  for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
-    Ballot& cast = ballots[rank];
-    if (cast.code == LP_SUCCESS) continue;
-    cast.text[sizeof(cast.text) - 1] = '\0';
-    return Status(lpResult_t(cast.code),
-                  fmt::format("rank {} failed at step '{}': {}", rank, step, cast.text));
-  }
-  return {};
+  const int rank = first_cause(ballots);
+  if (rank < 0) return {};
+  Ballot& cast = ballots[static_cast<std::size_t>(rank)];
+  cast.text[sizeof(cast.text) - 1] = '\0';
+  return Status(lpResult_t(cast.code),
+                fmt::format("rank {} failed at step '{}': {}", rank, step, cast.text));
 }
 
 }  // namespace lamppost

@@ -50,7 +50,10 @@ Result<const CudaApi*> load() {
   }
   int count = 0;
   result = api.cuDeviceGetCount(&count);
-  if (result != CUDA_SUCCESS || count == 0) return not_usable("the CUDA driver sees no device");
+  if (result != CUDA_SUCCESS) {
+    return not_usable(cuda_status(api, result, "cuDeviceGetCount").message());
+  }
+  if (count == 0) return not_usable("the CUDA driver sees no device");
   return &api;
 }
 

@@ -1,0 +1,155 @@
+// The CUDA backend under other settings of the scripted driver and of the operator, each in a process of
+// its own: multicast, early launch, an image that does not fit, host memory at other addresses.
+#include <gtest/gtest.h>
+
+#include "scripted_driver/ranks.hpp"
+
+namespace lamppost::test {
+namespace {
+
+// As if nobody had said which backend: lamppost_test() says the host's for every test.
+const Environment kAnyBackend = {{"LAMPPOST_BACKEND", ""}};
+const Environment kPageable = {{"LAMPPOST_SCRIPTED_PAGEABLE", "1"}};  // tensors are ordinary memory
+
+/// Creates, calls once, destroys; what went wrong, or nothing.
+std::string live(const WorldOptions& options) {
+  const World world(options);
+  for (const Status& status : world.statuses()) {
+    if (!status.ok()) return status.message();
+  }
+  Random random(7);
+  FusedCase fused;
+  fused.tokens = 3;
+  run_and_check(world, options, *make_fused_call(world.size(), fused, random));
+  return testing::Test::HasFailure() ? "wrong results" : "";
+}
+
+std::vector<CallRecord> launches() {
+  std::vector<CallRecord> found;
+  for (const CallRecord& call : scripted_calls()) {
+    if (call.name == "cuLaunchKernelEx") found.push_back(call);
+  }
+  return found;
+}
+
+/// Whether all launches were early, or none.
+std::string expect_launches(const char* early) {
+  if (launches().empty()) return "nothing was launched";
+  for (const CallRecord& call : launches()) {
+    if (call.detail.find(early) == std::string::npos) return call.detail;
+  }
+  return "";
+}
+
+constexpr const char* kSwitches[] = {"LAMPPOST_NVLS_ENABLE", "NCCL_NVLS_ENABLE",
+                                     "NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"};
+
+TEST(Settings, MulticastIsNeverTouched) {
+  const std::string said = in_child(
+      {{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+       {"LAMPPOST_SCRIPTED_DEVICES", "3"},
+       {"LAMPPOST_SCRIPTED_MULTICAST", "1"}}, [] {
+        if (std::string reason = why_switches_stay(); !reason.empty()) return "skip: " + reason;
+        for (const char* name : kSwitches) unsetenv(name);
+        WorldOptions options;
+        options.devices = {0, 1, 2};
+        if (std::string wrong = live(options); !wrong.empty()) return wrong;
+        if (count_calls("cuLaunchKernelEx") == 0) return std::string("nothing was recorded");
+        return count_calls("cuMulticast") == 0 ? std::string() : std::string("it was");
+      });
+  if (said.starts_with("skip: ")) GTEST_SKIP() << said;
+  EXPECT_EQ(said, "");
+}
+
+TEST(Settings, NoEarlyLaunchUnlessAskedFor) {
+  EXPECT_EQ(in_child(kPageable, [] {
+              const std::string wrong = live({});
+              return wrong.empty() ? expect_launches("early=0") : wrong;
+            }),
+            "");
+}
+
+TEST(Settings, EarlyLaunchWhereTheImageWaitsForIt) {
+  WorldOptions options;
+  options.early_launch = true;
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+                      {"LAMPPOST_SCRIPTED_PTX_VERSION", "90"}},
+                     [&] {
+                       const std::string wrong = live(options);
+                       if (!wrong.empty()) return wrong;
+                       bool has_early = false;
+                       for (const CallRecord& call : launches()) {
+                         has_early |= call.detail.ends_with("early=1");
+                       }
+                       return has_early ? std::string() : std::string("no launch was early");
+                     }),
+            "");
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"},
+                      {"LAMPPOST_SCRIPTED_PTX_VERSION", "80"}},
+                     [&] {
+                       const std::string wrong = live(options);
+                       return wrong.empty() ? expect_launches("early=0") : wrong;
+                     }),
+            "");
+}
+
+TEST(Settings, AnImageForAnotherChip) {
+  const std::string said = in_child({{"LAMPPOST_SCRIPTED_NO_IMAGE", "1"}}, [] { return live({}); });
+  EXPECT_NE(said.find("LAMPPOST_CUDA_CHIPS"), std::string::npos) << said;
+  EXPECT_NE(said.find("Scripted GPU 0"), std::string::npos) << said;
+}
+
+TEST(Settings, HostMemoryAtADeviceAddressOfItsOwn) {
+  EXPECT_EQ(in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"}, {"LAMPPOST_SCRIPTED_HOST_POINTER", "0"}}, [] { return live({}); }), "");
+}
+
+TEST(Settings, OrdinaryMemoryIsRefusedWhereTheDeviceCannotReachIt) {
+  EXPECT_EQ(in_child({},
+                     [] {
+                       const World world({});
+                       std::vector<float> data(8);
+                       const lpResult_t result = lpAllReduce(data.data(), data.data(), 8, LP_FLOAT32,
+                                                             LP_SUM, world[0], nullptr);
+                       const std::string text = lpGetLastError(world[0]);
+                       const bool is_named = text.find("in is 0x") != std::string::npos;
+                       return result == LP_ERROR_INVALID_ARGUMENT && is_named ? "" : text + "?";
+                     }),
+            "");
+}
+
+TEST(Settings, NoDevice) {
+  const std::string said = in_child({{"LAMPPOST_SCRIPTED_DEVICES", "0"}}, [] { return live({}); });
+  EXPECT_NE(said.find("cuInit"), std::string::npos) << said;
+  EXPECT_NE(said.find("CUDA_ERROR_NO_DEVICE"), std::string::npos) << said;
+  // AUTO goes on with the host backend.
+  EXPECT_EQ(in_child({{"LAMPPOST_BACKEND", ""}, {"LAMPPOST_SCRIPTED_DEVICES", "0"}},
+                     [] {
+                       lpComm_t comm = nullptr;
+                       lpBackend_t backend = LP_BACKEND_AUTO;
+                       if (lpCommInitAll(&comm, 1, nullptr, nullptr) != LP_SUCCESS) {
+                         return std::string(lpGetLastError(nullptr));
+                       }
+                       lpCommGetBackend(comm, &backend);
+                       lpCommDestroy(comm);
+                       return std::string(backend == LP_BACKEND_HOST ? "" : "not the host backend");
+                     }),
+            "");
+}
+
+TEST(Settings, AutoTakesCuda) {
+  EXPECT_EQ(in_child(kAnyBackend,
+                     [] {
+                       lpComm_t comm = nullptr;
+                       lpBackend_t backend = LP_BACKEND_AUTO;
+                       if (lpCommInitAll(&comm, 1, nullptr, nullptr) != LP_SUCCESS) {
+                         return std::string(lpGetLastError(nullptr));
+                       }
+                       lpCommGetBackend(comm, &backend);
+                       lpCommDestroy(comm);
+                       return std::string(backend == LP_BACKEND_CUDA ? "" : "not CUDA");
+                     }),
+            "");
+}
+
+}  // namespace
+}  // namespace lamppost::test
