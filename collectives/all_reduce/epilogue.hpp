@@ -102,7 +102,7 @@ class RmsNormEpilogue {
     if (args_.norm.residual_in != nullptr) {
       residual_ = load_at<T, Element>(t_, args_, args_.norm.residual_in, place);
     }
-    if (is_single_pass()) weight_ = load_weight(place);
+    if (is_single_pass()) begin_weight(place);
   }
 
   LAMPPOST_DEVICE void accept(const FragmentPlace& place, const Fragment<Element>& sum) {
@@ -145,7 +145,7 @@ class RmsNormEpilogue {
     for (std::uint64_t i : device::over_block_threads(t_, fragments)) {
       const FragmentPlace place{row, static_cast<std::uint32_t>(i)};
       row_part_ = load_at<T, Element>(t_, args_, args_.out, place);
-      weight_ = load_weight(place);
+      begin_weight(place);
       scale_fragment(place, scale);
     }
   }
@@ -157,36 +157,35 @@ class RmsNormEpilogue {
   }
 
  private:
-  /// Eight weights, of the payload type or fp32.
-  struct Weight {
-    Fragment<Element> narrow;
-    Fragment<float> wide;
-  };
-
   LAMPPOST_DEVICE bool is_single_pass() const {
     return fragments_in(args_.row_elements) <= t_.block_threads();
   }
 
-  LAMPPOST_DEVICE Weight load_weight(const FragmentPlace& place) {
-    const FragmentPlace in_row{0, place.index};
-    Weight weight{};
-    if (args_.norm.weight_is_fp32 != 0) {
-      weight.wide = load_at<T, float>(t_, args_, args_.norm.weight, in_row);
-    } else {
-      weight.narrow = load_at<T, Element>(t_, args_, args_.norm.weight, in_row);
-    }
-    return weight;
+  LAMPPOST_DEVICE void begin_weight(const FragmentPlace& place) {
+    if (args_.norm.weight_is_fp32 == 0) weight_ = load_weight<Element>(place);
+  }
+
+  template <class Weight>
+  LAMPPOST_DEVICE Fragment<Weight> load_weight(const FragmentPlace& place) {
+    return load_at<T, Weight>(t_, args_, args_.norm.weight, {0, place.index});
   }
 
   /// Writes row_part_, normalised, to `out`.
   LAMPPOST_DEVICE void scale_fragment(const FragmentPlace& place, float scale) {
-    const bool is_wide = args_.norm.weight_is_fp32 != 0;
+    if (args_.norm.weight_is_fp32 != 0) {
+      write_scaled(place, scale, load_weight<float>(place));
+    } else {
+      write_scaled(place, scale, weight_);
+    }
+  }
+
+  template <class Weight>
+  LAMPPOST_DEVICE void write_scaled(const FragmentPlace& place, float scale,
+                                    const Fragment<Weight>& weight) {
     float values[kFragmentElements];
     for (int i = 0; i < kFragmentElements; ++i) {
-      const float weight = is_wide ? element_of(weight_.wide, i)
-                                   : device::to_float(element_of(weight_.narrow, i));
       const float scaled = device::to_float(element_of(row_part_, i)) * scale;
-      values[i] = scaled * (args_.norm.weight_bias + weight);
+      values[i] = scaled * (args_.norm.weight_bias + device::to_float(element_of(weight, i)));
     }
     store_at(t_, args_, args_.out, place,
              without_sentinel(device::round_fragment<Element>(values)));
@@ -199,7 +198,7 @@ class RmsNormEpilogue {
   float leaf_ = 0.0f;
   Fragment<Element> residual_{};
   Fragment<Element> row_part_{};
-  Weight weight_{};
+  Fragment<Element> weight_{};  // unless weights are fp32
 };
 
 }  // namespace lamppost

@@ -79,7 +79,7 @@ LAMPPOST_DEVICE void self_test_pair(T& t, device::Call<T>& call, std::uint32_t r
       report.element = round;
       report.expected = expected.word[0];
       report.seen = seen.word[0];
-      call.fail(device::FailureKind::kCorrupt, device::Phase::kData, report);
+      call.record(device::FailureKind::kCorrupt, device::Phase::kData, report);
       return;
     }
   }

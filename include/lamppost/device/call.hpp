@@ -134,34 +134,24 @@ class Call {
   }
 
   /// Marks this thread's call as failed; the first of the rank writes the record and tells peers.
-  LAMPPOST_DEVICE void fail(FailureKind kind, Phase phase, const WaitReport& report) {
-    has_failed_ = is_in_trouble_ = true;
-    FailureWords* words = own<FailureWords>(Layout::kFailure);
-    for (int i = 0; i < 3; ++i) {
-      if (report.missing[i] != 0) t_.or_relaxed_device(&words->missing[i], report.missing[i]);
+  /// kNone: this thread's wait is a long one, and goes on; the first of the call writes the provisional
+  /// record.
+  LAMPPOST_DEVICE void record(FailureKind kind, Phase phase, const WaitReport& report) {
+    is_in_trouble_ = true;
+    has_failed_ = kind != FailureKind::kNone;
+    ControlPage* page = args_.page;
+    const std::uint32_t version = t_.load_relaxed_system(&page->provisional_version) + 1;
+    if (!(has_failed_ ? claim_record(report) : claim_note())) return;
+    write_record(has_failed_ ? page->record : page->provisional[version % 2], phase, report);
+    if (!has_failed_) {
+      t_.store_release_system(&page->provisional_version, version);
+      t_.store_release_system(&page->provisional_active, 1);
+      return;
     }
-    if (t_.compare_exchange_relaxed_device(&words->record_claim, 0, 1) != 0) return;
-    write_record(args_.page->record, phase, report);
-    t_.store_release_system(&args_.page->record_valid, static_cast<std::uint32_t>(kind));
+    t_.store_release_system(&page->record_valid, static_cast<std::uint32_t>(kind));
     t_.store_relaxed_system(&own<ControlLine>(Layout::kControlLine)->state,
                             communicator_generation_ << 1 | 1u);
     tell_peers(report);
-  }
-
-  /// Writes the provisional record, once a call.
-  LAMPPOST_DEVICE void note_long_wait(Phase phase, const WaitReport& report) {
-    is_in_trouble_ = true;
-    FailureWords* words = own<FailureWords>(Layout::kFailure);
-    const std::uint32_t last = t_.load_relaxed_system(&words->provisional_claim);
-    if (last == sequence_ + 1) return;
-    if (t_.compare_exchange_relaxed_device(&words->provisional_claim, last, sequence_ + 1) != last) {
-      return;
-    }
-    ControlPage* page = args_.page;
-    const std::uint32_t version = t_.load_relaxed_system(&page->provisional_version) + 1;
-    write_record(page->provisional[version % 2], phase, report);
-    t_.store_release_system(&page->provisional_version, version);
-    t_.store_release_system(&page->provisional_active, 1);
   }
 
   /// The block's last act. Block-wide. `clear_next_bytes`: what the next call has to clear of this call's
@@ -198,6 +188,23 @@ class Call {
   }
 
  private:
+  /// Adds to the mask of missing ranks; true for the first failing lane of the rank.
+  LAMPPOST_DEVICE bool claim_record(const WaitReport& report) {
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    for (int i = 0; i < 3; ++i) {
+      if (report.missing[i] != 0) t_.or_relaxed_device(&words->missing[i], report.missing[i]);
+    }
+    return t_.compare_exchange_relaxed_device(&words->record_claim, 0, 1) == 0;
+  }
+
+  /// True for the first lane of the rank whose wait in this call has become a long one.
+  LAMPPOST_DEVICE bool claim_note() {
+    FailureWords* words = own<FailureWords>(Layout::kFailure);
+    const std::uint32_t last = t_.load_relaxed_system(&words->provisional_claim);
+    return last != sequence_ + 1 && t_.compare_exchange_relaxed_device(
+                                        &words->provisional_claim, last, sequence_ + 1) == last;
+  }
+
   /// A peer's abort word that is current for this call; 0: there is none.
   LAMPPOST_DEVICE std::uint64_t find_abort() {
     const auto* aborts = own<std::uint64_t>(Layout::kAborts);
@@ -214,7 +221,7 @@ class Call {
       WaitReport report;
       report.abort = find_abort();
       shared_.is_aborted = report.abort != 0 ? 1 : 0;
-      if (report.abort != 0) fail(FailureKind::kAbortedByPeer, Phase::kStart, report);
+      if (report.abort != 0) record(FailureKind::kAbortedByPeer, Phase::kStart, report);
     }
     t_.block_sync();
     is_active_ = shared_.is_aborted == 0;
@@ -314,7 +321,7 @@ class Call {
       report.expected = static_cast<std::uint32_t>(one_launch >> 12);
       report.seen = static_cast<std::uint32_t>(old >> 12);
       report.element = arrived_before;
-      fail(FailureKind::kCorrupt, Phase::kArrive, report);
+      record(FailureKind::kCorrupt, Phase::kArrive, report);
       return {true, is_last};
     }
     if (!is_last) return {false, false};

@@ -207,6 +207,7 @@ class LamportSession {
   /// call has failed.
   LAMPPOST_DEVICE bool wait(const Missing& missing) {
     auto poll = poll_of(missing);
+    header_ = sentinel_pack();  // looked at again; not kept through the wait
     return wait_slowly(t_, call_, Phase::kData, poll);
   }
 
@@ -237,7 +238,7 @@ class LamportSession {
       }
       WaitReport report;
       const FailureKind kind = compare_headers(own_header(), poll.pack, rank, report);
-      if (kind != FailureKind::kNone) call_.fail(kind, Phase::kHeader, report);
+      if (kind != FailureKind::kNone) call_.record(kind, Phase::kHeader, report);
     }
   }
 

@@ -22,7 +22,7 @@ template <Target T>
 class WaitClock {
  public:
   LAMPPOST_DEVICE WaitClock(T& t, const Call<T>& call)
-      : t_(t), call_(call), start_(t.ticks()), last_(start_), per_second_(t.ticks_per_second()) {
+      : t_(t), call_(call), start_(t.ticks()), last_(start_) {
     read_timeout();
   }
 
@@ -31,10 +31,10 @@ class WaitClock {
     const std::uint64_t now = t_.ticks();
     const auto step = static_cast<std::int64_t>(now - last_);
     last_ = now;
-    const std::uint64_t most = timeout_ == 0 ? per_second_ : timeout_ / 8 + 1;
+    const std::uint64_t most = timeout_ == 0 ? t_.ticks_per_second() : timeout_ / 8 + 1;
     if (step > 0) elapsed_ += static_cast<std::uint64_t>(step) < most ? step : most;
     if (elapsed_ < next_look_) return false;
-    next_look_ = elapsed_ + per_second_ / 1000;
+    next_look_ = elapsed_ + t_.ticks_per_second() / 1000;
     read_timeout();
     return true;
   }
@@ -44,7 +44,7 @@ class WaitClock {
     return ++times_passed_ >= 2;
   }
   LAMPPOST_DEVICE bool is_long() const {
-    return elapsed_ >= kProvisionalAfterSeconds * per_second_;
+    return elapsed_ >= kProvisionalAfterSeconds * t_.ticks_per_second();
   }
   LAMPPOST_DEVICE std::uint64_t start() const { return start_; }
   LAMPPOST_DEVICE std::uint64_t elapsed() const { return elapsed_; }
@@ -61,7 +61,6 @@ class WaitClock {
   const Call<T>& call_;
   std::uint64_t start_;
   std::uint64_t last_;
-  std::uint64_t per_second_;
   std::uint64_t timeout_ = 0;
   std::uint64_t elapsed_ = 0;
   std::uint64_t next_look_ = 0;
@@ -80,42 +79,53 @@ LAMPPOST_DEVICE bool poll_quickly(T& t, Poll& poll, Look&& look) {
   return false;
 }
 
-/// The part of a wait that is not quick. Ends with everything ready (true) or the call failed (false:
-/// then or earlier).
+/// Why a stretch of polling ended.
+enum class PollEnd { kReady, kLong, kFailed };
+
+/// Polls until everything is ready, the call must fail (`kind` and `report` say why), or, unless it was
+/// noted, the wait has become a long one.
 template <Target T, class Poll>
-LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
-  if (call.has_failed()) return false;
-  WaitClock<T> clock(t, call);
-  WaitReport report;
-  FailureKind reason = FailureKind::kNone;
-  while (reason == FailureKind::kNone) {
+LAMPPOST_DEVICE PollEnd poll_with_clock(T& t, Call<T>& call, Poll& poll, WaitClock<T>& clock,
+                                        bool is_noted, FailureKind& kind, WaitReport& report) {
+  kind = FailureKind::kNone;
+  while (kind == FailureKind::kNone) {
     for (int i = 0; i < kPollsPerClock; ++i) {
-      if (poll.is_ready()) return true;
+      if (poll.is_ready()) return PollEnd::kReady;
       t.pause();
     }
     if (clock.advance()) {
       // A mismatch before an abort: both ranks of a pair shall name the cause, not each other.
-      reason = poll.find_mismatch(report);
-      if (reason == FailureKind::kNone) reason = call.look_for_failure(report);
-      if (clock.is_long()) {
-        WaitReport so_far;
-        poll.report(so_far);
-        so_far.start_ticks = clock.start();
-        so_far.elapsed_ticks = clock.elapsed();
-        call.note_long_wait(phase, so_far);
-      }
+      kind = poll.find_mismatch(report);
+      if (kind == FailureKind::kNone) kind = call.look_for_failure(report);
+      if (kind == FailureKind::kNone && !is_noted && clock.is_long()) return PollEnd::kLong;
     }
-    if (reason == FailureKind::kNone && clock.has_expired()) reason = FailureKind::kTimedOut;
+    if (kind == FailureKind::kNone && clock.has_expired()) kind = FailureKind::kTimedOut;
   }
-  const bool is_mismatch = reason == FailureKind::kMismatch || reason == FailureKind::kCorrupt;
-  if (!is_mismatch) {
-    if (poll.is_ready()) return true;
-    poll.report(report);
+  // One last look, but what a peer's header has told stands.
+  const bool is_mismatch = kind == FailureKind::kMismatch || kind == FailureKind::kCorrupt;
+  return !is_mismatch && poll.is_ready() ? PollEnd::kReady : PollEnd::kFailed;
+}
+
+/// The part of a wait that is not quick. Ends with everything ready (true) or the call failed (false:
+/// then or earlier). The record is written outside the polling loop, at one place: its registers
+/// would be the kernel's.
+template <Target T, class Poll>
+LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
+  if (call.has_failed()) return false;
+  WaitClock<T> clock(t, call);
+  bool is_noted = false;
+  while (true) {
+    WaitReport report;
+    FailureKind kind;
+    const PollEnd end = poll_with_clock(t, call, poll, clock, is_noted, kind, report);
+    if (end == PollEnd::kReady) return true;
+    if (kind != FailureKind::kMismatch && kind != FailureKind::kCorrupt) poll.report(report);
+    report.start_ticks = clock.start();
+    report.elapsed_ticks = clock.elapsed();
+    call.record(kind, phase, report);
+    if (end == PollEnd::kFailed) return false;
+    is_noted = true;
   }
-  report.start_ticks = clock.start();
-  report.elapsed_ticks = clock.elapsed();
-  call.fail(reason, phase, report);
-  return false;
 }
 
 /// Polls until `poll.is_ready()`; false if the call has failed, then or earlier: the caller goes on
