@@ -51,6 +51,7 @@ void RankGroup::add(lpComm_t comm) {
 }
 
 RankGroup::~RankGroup() {
+  if (testing::Test::HasFailure()) print_health();
   for (std::size_t r = 0; r < comms_.size(); ++r) {
     EXPECT_EQ(lpCommDestroy(comms_[r]), LP_SUCCESS) << lpGetLastError(nullptr);
     if (streams_[r] != nullptr) workbenches_[r]->destroy_stream(streams_[r]);
@@ -73,6 +74,16 @@ void RankGroup::synchronize() const {
     }
     const Status status = workbenches_[r]->synchronize(streams_[r]);
     EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
+void RankGroup::print_health() const {
+  for (lpComm_t comm : comms_) {
+    lpHealth health = LP_HEALTH_INITIALIZER;
+    if (lpCommGetHealth(comm, &health) != LP_SUCCESS || health.state == LP_HEALTH_OK) continue;
+    std::vector<char> text(lpHealthToString(&health, nullptr, 0));
+    lpHealthToString(&health, text.data(), text.size());
+    std::printf("health of rank %d: %s\n", health.rank, text.data());
   }
 }
 

@@ -52,6 +52,8 @@ class RankGroup {
 
  private:
   void add(lpComm_t comm);
+  /// Of every rank that has something to tell; after a failed test.
+  void print_health() const;
 
   std::vector<lpComm_t> comms_;
   std::vector<std::unique_ptr<Workbench>> workbenches_;

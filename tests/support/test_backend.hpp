@@ -18,6 +18,9 @@ struct TestBackend {
 
   bool is_host() const { return backend == LP_BACKEND_HOST; }
   int device_of(int rank) const { return rank % static_cast<int>(devices.size()); }
+  bool shares_devices(int rank_count) const {
+    return static_cast<int>(devices.size()) < rank_count;
+  }
   /// The rank's device; null on the host.
   Workbench* workbench_of(int rank) const {
     return is_host() ? nullptr : devices[static_cast<std::size_t>(device_of(rank))].get();
