@@ -186,11 +186,11 @@ TEST(BenchOptions, CostsHaveNothingToCheckAndCreationHasOneRow) {
   EXPECT_EQ(plan_rows(*parse({"--op", "init"}).options).size(), 1u);
 }
 
-TEST(BenchSurvey, OnlyWhereSomethingComesOfIt) {
-  EXPECT_FALSE(needs_survey(*parse({}).options, 0));  // host ranks have one clock
-  EXPECT_TRUE(needs_survey(*parse({}).options, 2));
-  EXPECT_TRUE(needs_survey(*parse({"--floor"}).options, 0));
-  EXPECT_FALSE(needs_survey(*parse({"--op", "init"}).options, 2));
+TEST(BenchProbes, OnlyWhereSomethingComesOfIt) {
+  EXPECT_FALSE(needs_probes(*parse({}).options, 0));  // host ranks have one clock
+  EXPECT_TRUE(needs_probes(*parse({}).options, 2));
+  EXPECT_TRUE(needs_probes(*parse({"--floor"}).options, 0));
+  EXPECT_FALSE(needs_probes(*parse({"--op", "init"}).options, 2));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class RowRun {
   }
 
   RowResult run() {
-    if (!all_ok(allocate())) return std::move(result_);
+    if (!all_ok(allocate()) || !all_ok(allocate_symmetric())) return std::move(result_);
     const bool check = context_.options.check == Check::kOn;
     if (check && !first_calls()) return std::move(result_);
     if (!timed_batches() || !clocked_batches()) return std::move(result_);
@@ -59,12 +59,15 @@ class RowRun {
         options.rotate_sets,
         {RowBuffers::set_bytes(workload_, options), workbench.cache_bytes(), options.iterations});
     result_.floor_us =
-        floor_us(context_.survey.floor, {options.mode, workload_.rank_count, workload_.row.bytes});
-    Status status = allocate_sets(workbench, sets_);
+        floor_us(context_.floor, {options.mode, workload_.rank_count, workload_.row.bytes});
+    return allocate_sets(workbench, sets_);
+  }
+
+  /// NCCL's own; collective, so after a vote.
+  Status allocate_symmetric() {
     Workbench* symmetric =
         context_.nccl == nullptr ? nullptr : context_.nccl->symmetric_workbench();
-    if (status.ok() && symmetric != nullptr) status = allocate_sets(*symmetric, symmetric_sets_);
-    return status;
+    return symmetric == nullptr ? Status() : allocate_sets(*symmetric, symmetric_sets_);
   }
 
   Status allocate_sets(Workbench& workbench, std::vector<RowBuffers>& sets) {
@@ -220,8 +223,13 @@ class RowRun {
     Result<std::vector<std::int64_t>> marks = clock.value().read();
     if (status.ok()) status = marks.status();
     if (!all_ok(status)) return false;
+    Result<std::int64_t> measured = std::int64_t{0};
+    if (context_.probes != nullptr) {
+      measured = measure_clock_offset(context_.world, *context_.probes);
+    }
+    if (!all_ok(measured.status())) return false;
+    const std::int64_t offset = measured.value();
     std::vector<DeviceSpan> spans;
-    const std::int64_t offset = context_.survey.clock_offset_ns;
     for (std::size_t i = 0; i < marks.value().size(); i += 2) {
       spans.push_back({marks.value()[i] - offset, marks.value()[i + 1] - offset});
     }

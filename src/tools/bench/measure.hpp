@@ -70,8 +70,9 @@ struct RankContext {
   RankSeat& seat;
   const Options& options;
   Progress& progress;
-  const Survey& survey;
-  NcclRank* nccl = nullptr;  // to time beside ours
+  const Floor& floor;
+  RankSeat* probes = nullptr;  // for the clocks' offsets; null: there is one clock
+  NcclRank* nccl = nullptr;    // to time beside ours
 };
 
 /// Collective. After a result with failures the communicator is of no more use.

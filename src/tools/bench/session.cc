@@ -54,8 +54,8 @@ ExitCode write_files(const Report& report) {
   return exit_code;
 }
 
-/// What a rank does with its seat, which is destroyed afterwards.
-using RankBody = std::function<ExitCode(World&, RankSeat&)>;
+/// What a rank does with its seats, which are destroyed afterwards.
+using RankBody = std::function<ExitCode(World&, const RankSeats&)>;
 
 /// Why `--compare` cannot be had here, if so.
 Status prepare_comparison(const Options& options, int devices) {
@@ -66,65 +66,54 @@ Status prepare_comparison(const Options& options, int devices) {
   return load_nccl();
 }
 
-RowResult measure(RankContext& context, const Row& row, const Prepared& prepared) {
-  if (prepared.init_row) return *prepared.init_row;
+RowResult measure(RankContext& context, const Row& row, const RowResult* init_row) {
+  if (init_row != nullptr) return *init_row;
   if (context.options.operation == Operation::kHostCost) return measure_host_cost(context, row);
   return measure_row(context, row);
 }
 
-/// Runs `on_ranks` once for the survey, if there is to be one, and once for the rows. `prepared`
-/// has a place for every rank of this process, found by `place_of`.
-ExitCode survey_and_run(const Options& options, int devices, const Surroundings& surroundings,
-                        std::vector<Prepared>& prepared,
-                        const std::function<ExitCode(const RankBody&)>& on_ranks) {
-  const auto place_of = [&prepared](World& world) -> Prepared& {
-    return prepared[static_cast<std::size_t>(world.rank()) % prepared.size()];
-  };
-  if (needs_survey(options, devices)) {
-    const ExitCode exit_code = on_ranks([&](World& world, RankSeat& seat) {
-      Result<Survey> survey = survey_machine(world, seat, options);
-      if (survey.ok()) place_of(world).survey = survey.take();
-      if (!survey.ok() && survey.status().code() != LP_ERROR_ABORTED) {
-        print_error(fmt::format("rank {}: surveying the machine", world.rank()), survey.status());
-      }
-      return survey.ok() ? kSuccess : kCallFailed;
-    });
-    if (exit_code != kSuccess) return exit_code;
+using ThreadSeats = std::vector<std::unique_ptr<RankSeat>>;
+
+/// One communicator's ranks, each with its device.
+Result<ThreadSeats> seat_threads(const Options& options, int devices) {
+  Result<std::vector<Communicator>> created = create_thread_ranks(options, devices);
+  if (!created.ok()) return created.status();
+  ThreadSeats seats;
+  for (Communicator& communicator : created.value()) {
+    const int device = device_of(communicator.rank(), devices, options.sharing);
+    Result<std::unique_ptr<RankSeat>> seat = RankSeat::create(std::move(communicator), device);
+    if (!seat.ok()) return seat.status();
+    seats.push_back(seat.take());
   }
-  return on_ranks([&](World& world, RankSeat& seat) {
-    return run_session(world, seat, options, surroundings, place_of(world));
-  });
+  return seats;
 }
 
 /// Makes the ranks of this process as threads, runs `body` on each, destroys them.
 ExitCode on_threads(const Options& options, int devices, const RankBody& body) {
-  std::vector<std::unique_ptr<RankSeat>> seats;
-  Result<std::vector<Communicator>> created = create_thread_ranks(options, devices);
-  Status status = created.status();
-  for (std::size_t rank = 0; status.ok() && rank < created.value().size(); ++rank) {
-    const int device = device_of(static_cast<int>(rank), devices, options.sharing);
-    Result<std::unique_ptr<RankSeat>> seat =
-        RankSeat::create(std::move(created.value()[rank]), device);
-    status = seat.status();
-    if (seat.ok()) seats.push_back(seat.take());
-  }
-  if (!status.ok()) {
-    print_error("creating the communicator", status);
+  const bool has_probes = needs_probes(options, devices);
+  Result<ThreadSeats> probes = has_probes ? seat_threads(options, devices) : ThreadSeats();
+  Result<ThreadSeats> rows =
+      probes.ok() ? seat_threads(options, devices) : Result<ThreadSeats>(probes.status());
+  if (!rows.ok()) {
+    print_error("creating the communicator", rows.status());
     return kCallFailed;
   }
   const std::vector<std::unique_ptr<World>> worlds = make_thread_worlds(options.thread_ranks);
-  std::vector<ExitCode> exit_codes(seats.size(), kSuccess);
+  std::vector<ExitCode> exit_codes(worlds.size(), kSuccess);
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    threads.emplace_back([&, rank] { exit_codes[rank] = body(*worlds[rank], *seats[rank]); });
+  for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const RankSeats seats{*rows.value()[rank], has_probes ? probes.value()[rank].get() : nullptr};
+      exit_codes[rank] = body(*worlds[rank], seats);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(exit_codes.begin(), exit_codes.end());
 }
 
-/// Makes this process's rank, runs `body` on it, destroys it. Collective.
-ExitCode on_process(MpiProcess& process, const lpConfig& config, const RankBody& body) {
-  World& world = process.world();
+/// This process's rank of one communicator. Collective; null, and the error told, if any rank has
+/// none.
+std::unique_ptr<RankSeat> seat_process(MpiProcess& process, const lpConfig& config) {
   Result<Communicator> created = process.create_communicator(config);
   Status status = created.status();
   std::unique_ptr<RankSeat> seat;
@@ -133,28 +122,50 @@ ExitCode on_process(MpiProcess& process, const lpConfig& config, const RankBody&
     status = seated.status();
     if (seated.ok()) seat = seated.take();
   }
-  if (world.any(!status.ok())) {
-    print_creation_errors(world, status);
-    return kCallFailed;
+  if (!process.world().any(!status.ok())) return seat;
+  print_creation_errors(process.world(), status);
+  return nullptr;
+}
+
+/// What --op init creates again and again.
+Result<std::vector<Communicator>> one_rank(MpiProcess& process, const lpConfig& config) {
+  Result<Communicator> created = process.create_communicator(config);
+  if (!created.ok()) return created.status();
+  std::vector<Communicator> ranks;
+  ranks.push_back(created.take());
+  return ranks;
+}
+
+/// --floor on this rank's probes; kSuccess without it. Errors are told by the rank that has one.
+ExitCode prepare_floor(World& world, const RankSeats& seats, const Options& options, Floor& floor) {
+  if (!options.floor) return kSuccess;
+  Result<Floor> measured = measure_floor(world, *seats.probes, options);
+  if (measured.ok()) {
+    floor = measured.take();
+    return kSuccess;
   }
-  return body(world, *seat);
+  if (measured.status().code() != LP_ERROR_ABORTED) {
+    print_error(fmt::format("rank {}: --floor", world.rank()), measured.status());
+  }
+  return kCallFailed;
 }
 
 }  // namespace
 
-ExitCode run_session(World& world, RankSeat& seat, const Options& options,
-                     const Surroundings& surroundings, const Prepared& prepared) {
+ExitCode run_session(World& world, const RankSeats& seats, const Options& options,
+                     const Surroundings& surroundings, const RowResult* init_row) {
   const bool first = world.rank() == 0;
   const bool terminal = first && surroundings.may_be_terminal;
   Progress progress(terminal ? Progress::detect() : Progress::Output::kNone);
   Report report;
   report.options = options;
-  report.facts = gather_facts(world, seat, options, surroundings.placement);
-  report.floor = prepared.survey.floor;
+  report.facts = gather_facts(world, seats.rows, options, surroundings.placement);
   report.coloured = terminal && isatty(STDOUT_FILENO) != 0;
+  const ExitCode prepared = prepare_floor(world, seats, options, report.floor);
+  if (prepared != kSuccess) return prepared;
   std::unique_ptr<NcclRank> nccl;
   if (options.compare == Comparison::kNccl) {
-    Result<std::unique_ptr<NcclRank>> created = NcclRank::create(world, seat);
+    Result<std::unique_ptr<NcclRank>> created = NcclRank::create(world, seats.rows);
     if (!created.ok()) {
       print_error(fmt::format("rank {}: starting NCCL", world.rank()), created.status());
       return kCallFailed;
@@ -162,9 +173,12 @@ ExitCode run_session(World& world, RankSeat& seat, const Options& options,
     nccl = created.take();
   }
   if (first) print_header(report);
-  RankContext context{world, seat, options, progress, prepared.survey, nccl.get()};
+  const bool has_clocks = seats.rows.workbench().backend() != LP_BACKEND_HOST;
+  RankContext context{world,     seats.rows,   options,
+                      progress,  report.floor, has_clocks ? seats.probes : nullptr,
+                      nccl.get()};
   for (const Row& row : plan_rows(options)) {
-    report.rows.push_back(measure(context, row, prepared));
+    report.rows.push_back(measure(context, row, init_row));
     progress.clear();
     if (first) print_row(report, report.rows.back());
     if (!report.rows.back().failures.empty()) break;  // the communicator's errors are sticky
@@ -189,18 +203,20 @@ ExitCode run_threads(const Options& given) {
   if (options.thread_ranks > 1) {
     surroundings.placement = fmt::format("{} threads of one process", options.thread_ranks);
   }
-  std::vector<Prepared> prepared(static_cast<std::size_t>(options.thread_ranks));
-  if (options.operation == Operation::kInit) {
+  RowResult init_row;
+  const bool is_init = options.operation == Operation::kInit;
+  if (is_init) {
     Result<RowResult> row =
         measure_init(nullptr, options, [&] { return create_thread_ranks(options, devices); });
     if (!row.ok()) {
       print_error("creating the communicator", row.status());
       return kCallFailed;
     }
-    for (Prepared& one : prepared) one.init_row = row.value();
+    init_row = row.take();
   }
-  return survey_and_run(options, devices, surroundings, prepared,
-                        [&](const RankBody& body) { return on_threads(options, devices, body); });
+  return on_threads(options, devices, [&](World& world, const RankSeats& seats) {
+    return run_session(world, seats, options, surroundings, is_init ? &init_row : nullptr);
+  });
 }
 
 ExitCode run_process(MpiProcess& process, const Options& options) {
@@ -217,24 +233,24 @@ ExitCode run_process(MpiProcess& process, const Options& options) {
   if (world.rank_count() > 1) {
     surroundings.placement = fmt::format("{} processes (MPI)", world.rank_count());
   }
-  std::vector<Prepared> prepared(1);
-  if (options.operation == Operation::kInit) {
+  RowResult init_row;
+  const bool is_init = options.operation == Operation::kInit;
+  if (is_init) {
     Result<RowResult> row =
-        measure_init(&world, options, [&]() -> Result<std::vector<Communicator>> {
-          Result<Communicator> created = process.create_communicator(config);
-          if (!created.ok()) return created.status();
-          std::vector<Communicator> one;
-          one.push_back(created.take());
-          return one;
-        });
+        measure_init(&world, options, [&] { return one_rank(process, config); });
     if (world.any(!row.ok())) {
       print_creation_errors(world, row.status());
       return kCallFailed;
     }
-    prepared[0].init_row = row.take();
+    init_row = row.take();
   }
-  return survey_and_run(options, devices, surroundings, prepared,
-                        [&](const RankBody& body) { return on_process(process, config, body); });
+  const bool has_probes = world.any(needs_probes(options, devices));
+  const std::unique_ptr<RankSeat> probes = has_probes ? seat_process(process, config) : nullptr;
+  if (has_probes && probes == nullptr) return kCallFailed;
+  const std::unique_ptr<RankSeat> rows = seat_process(process, config);
+  if (rows == nullptr) return kCallFailed;
+  return run_session(world, {*rows, probes.get()}, options, surroundings,
+                     is_init ? &init_row : nullptr);
 }
 
 }  // namespace lamppost::bench

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <lamppost/communicator.hpp>
-#include <optional>
 #include <string>
 
 #include "tools/bench/devices.hpp"
@@ -21,16 +20,17 @@ struct Surroundings {
   bool may_be_terminal = false;
 };
 
-/// What was found out before a rank's rows, on communicators of its own.
-struct Prepared {
-  Survey survey;
-  std::optional<RowResult> init_row;  // --op init: the one row
+/// What one rank runs on.
+struct RankSeats {
+  RankSeat& rows;
+  RankSeat* probes;  // null: none are needed
 };
 
-/// All rows, and the report files. Collective; the same result on all ranks, but that only rank 0
-/// can return kBadArguments for a report file that cannot be written.
-ExitCode run_session(World& world, RankSeat& seat, const Options& options,
-                     const Surroundings& surroundings, const Prepared& prepared);
+/// All rows, and the report files. init_row: of --op init, else null. Collective; the same result
+/// on all ranks, but that only rank 0 can return kBadArguments for a report file that cannot be
+/// written.
+ExitCode run_session(World& world, const RankSeats& seats, const Options& options,
+                     const Surroundings& surroundings, const RowResult* init_row);
 
 /// Ranks as threads: makes them all, runs them, returns the worst exit status.
 ExitCode run_threads(const Options& options);

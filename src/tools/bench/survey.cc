@@ -17,19 +17,21 @@ constexpr int kNodes = 200;
 constexpr std::uint64_t kLeastPushBytes = 256 * 1024;  // below, a push is mostly its launch
 constexpr std::uint64_t kPushFactor = 4;
 
-/// One rank's part of a survey. A rank that has failed goes on meeting the others.
+/// One rank's part. A rank that has failed goes on meeting the others.
 class SurveyRun {
  public:
   SurveyRun(World& world, RankSeat& seat) : world_(world), seat_(seat) {}
 
+  /// Before anything else.
   Status start() {
     Result<GuardedBuffer> result =
         GuardedBuffer::create(seat_.workbench(), 2 * sizeof(std::uint64_t));
-    if (!result.ok()) return result.status();
-    result_ = result.take();
     Result<DeviceClock> clock = DeviceClock::create(seat_, 2);
-    if (clock.ok()) clock_ = clock.take();
-    return clock.status();
+    const Status status = result.ok() ? clock.status() : result.status();
+    if (world_.any(!status.ok())) return other_failed(status);
+    result_ = result.take();
+    clock_ = clock.take();
+    return {};
   }
 
   /// This rank's clock minus rank 0's.
@@ -162,7 +164,7 @@ Status measure_links(SurveyRun& run, const Options& options, Floor& floor) {
   return {};
 }
 
-Status measure_floor(SurveyRun& run, int rank_count, const Options& options, Floor& floor) {
+Status fill_floor(SurveyRun& run, int rank_count, const Options& options, Floor& floor) {
   Status status = take(run.node_us(Mode::kGraph), floor.graph_node_us);
   if (status.ok()) status = take(run.node_us(Mode::kEager), floor.eager_launch_us);
   floor.is_measured = status.ok();
@@ -175,27 +177,26 @@ Status measure_floor(SurveyRun& run, int rank_count, const Options& options, Flo
 
 }  // namespace
 
-bool needs_survey(const Options& options, int device_count) {
+bool needs_probes(const Options& options, int device_count) {
   const bool has_rows = options.operation == Operation::kAllReduce ||
                         options.operation == Operation::kAllReduceRmsNorm;
   return options.floor || (has_rows && device_count != 0);
 }
 
-Result<Survey> survey_machine(World& world, RankSeat& seat, const Options& options) {
-  SurveyRun run(world, seat);
-  Survey survey;
+Result<Floor> measure_floor(World& world, RankSeat& probes, const Options& options) {
+  SurveyRun run(world, probes);
+  Floor floor;
   Status status = run.start();
-  if (world.any(!status.ok())) {
-    return status.ok() ? Status(LP_ERROR_ABORTED, "another rank's probe failed") : status;
-  }
-  if (seat.workbench().backend() != LP_BACKEND_HOST) {
-    status = take(run.clock_offset(), survey.clock_offset_ns);
-  }
-  if (status.ok() && options.floor) {
-    status = measure_floor(run, world.rank_count(), options, survey.floor);
-  }
+  if (status.ok()) status = fill_floor(run, world.rank_count(), options, floor);
   if (!status.ok()) return status;
-  return survey;
+  return floor;
+}
+
+Result<std::int64_t> measure_clock_offset(World& world, RankSeat& probes) {
+  SurveyRun run(world, probes);
+  Status status = run.start();
+  if (!status.ok()) return status;
+  return run.clock_offset();
 }
 
 }  // namespace lamppost::bench

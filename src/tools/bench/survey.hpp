@@ -1,6 +1,7 @@
-// Survey: what probes find out about the machine before the rows: how far the devices' clocks are
-// apart and, with --floor, latency, launch and link. Runs on a communicator of its own, which takes
-// no collective afterwards. Collective.
+// What probes find out about the machine: latency, launch and link (--floor), and how far the
+// devices' clocks are apart. They run on a communicator of their own, which takes no collective.
+// Collective; every rank gets a value, or every rank an error: its own, or that another rank has
+// one (ABORTED).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,14 @@
 
 namespace lamppost::bench {
 
-struct Survey {
-  Floor floor;                       // equal on all ranks
-  std::int64_t clock_offset_ns = 0;  // this rank's device clock minus rank 0's
-};
+/// Whether a run needs a communicator for probes. device_count 0: the host backend, whose ranks
+/// have one clock.
+bool needs_probes(const Options& options, int device_count);
 
-/// Whether a run needs one. device_count 0: the host backend, whose ranks have one clock.
-bool needs_survey(const Options& options, int device_count);
+/// Equal on all ranks.
+Result<Floor> measure_floor(World& world, RankSeat& probes, const Options& options);
 
-/// Every rank gets a Survey, or every rank an error (its own, or that another rank has one).
-Result<Survey> survey_machine(World& world, RankSeat& seat, const Options& options);
+/// This rank's device clock minus rank 0's, in nanoseconds. Clocks drift: it holds for seconds.
+Result<std::int64_t> measure_clock_offset(World& world, RankSeat& probes);
 
 }  // namespace lamppost::bench
