@@ -21,13 +21,19 @@ struct KernelInfo {
   lpDataType_t type;
   std::uint32_t world;  // 0: any
   Epilogue epilogue;
+  std::uint32_t most_threads;  // of a block, where the device allows as many
 };
 
+/// Of kernels without an entry of their own in kernels.def.
+inline constexpr std::uint32_t kMostThreads = 512;
+
 inline constexpr KernelInfo kKernels[] = {
-#define LAMPPOST_ALL_REDUCE(symbol, type, element, world, epilogue, epilogue_class) \
-  {#symbol, Algorithm::kOneShotLamport, type, world, Epilogue::epilogue},
-#define LAMPPOST_SELF_TEST(symbol) {#symbol, Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone},
-#define LAMPPOST_PROBE(symbol, function) {#symbol, Algorithm::kProbe, LP_UINT32, 0, Epilogue::kNone},
+#define LAMPPOST_ALL_REDUCE(symbol, type, element, world, epilogue, epilogue_class, most_threads) \
+  {#symbol, Algorithm::kOneShotLamport, type, world, Epilogue::epilogue, most_threads},
+#define LAMPPOST_SELF_TEST(symbol) \
+  {#symbol, Algorithm::kSelfTest, LP_UINT32, 0, Epilogue::kNone, kMostThreads},
+#define LAMPPOST_PROBE(symbol, function) \
+  {#symbol, Algorithm::kProbe, LP_UINT32, 0, Epilogue::kNone, kMostThreads},
 #include "collectives/kernels.def"
 #undef LAMPPOST_ALL_REDUCE
 #undef LAMPPOST_SELF_TEST

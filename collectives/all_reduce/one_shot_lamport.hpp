@@ -95,6 +95,7 @@ class OneShotThread {
         if (place.index < fragments) sum_fragment(session, place);
         epilogue_.end_pass(pass);
       }
+      if (row == t_.block_rank()) session.begin_headers();
       epilogue_.end_row(row);
     }
   }

@@ -12,8 +12,6 @@ namespace lamppost {
 namespace {
 
 constexpr int kOldestChip = 80;
-// Most threads of a block; the kernels are compiled for it (__launch_bounds__).
-constexpr int kMaxBlockThreads = 512;
 // From here on the compiler's target has griddepcontrol, and entry_cuda.cu uses it.
 constexpr int kFirstChipWithEarlyLaunch = 90;
 
@@ -151,10 +149,6 @@ Status CudaDevice::load_kernels(const CudaImage& image, CUmodule& module) {
                               image.chips, facts_.name, facts_.chip, facts_.chip));
   }
   Status status = cuda_status(api_, loaded, "cuModuleLoadData", "load the kernels");
-  int block_threads = kMaxBlockThreads;
-  for (std::uint32_t id = 0; status.ok() && id < image.kernel_count; ++id) {
-    status = load_kernel(module, image.symbols[id], block_threads);
-  }
   int processors = 0;
   if (status.ok()) {
     status = cuda_status(
@@ -162,36 +156,37 @@ Status CudaDevice::load_kernels(const CudaImage& image, CUmodule& module) {
         api_.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
         "cuDeviceGetAttribute");
   }
-  int resident = std::numeric_limits<int>::max();
-  for (std::size_t id = 0; status.ok() && id < kernels_.size(); ++id) {
-    int on_one = 0;
-    status = cuda_status(api_,
-                         api_.cuOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernels_[id],
-                                                                          block_threads, 0),
-                         "cuOccupancyMaxActiveBlocksPerMultiprocessor", image.symbols[id]);
-    resident = std::min(resident, on_one * processors);
+  facts_.resident_blocks = std::numeric_limits<std::uint32_t>::max();
+  for (std::uint32_t id = 0; status.ok() && id < image.kernel_count; ++id) {
+    status = load_kernel(module, image.symbols[id], static_cast<std::uint32_t>(processors));
   }
-  facts_.max_block_threads = static_cast<std::uint32_t>(block_threads);
-  facts_.resident_blocks = static_cast<std::uint32_t>(resident);
   return status;
 }
 
-Status CudaDevice::load_kernel(CUmodule module, const char* symbol, int& block_threads) {
+Status CudaDevice::load_kernel(CUmodule module, const char* symbol, std::uint32_t processors) {
   CUfunction kernel = nullptr;
   Status status = cuda_status(api_, api_.cuModuleGetFunction(&kernel, module, symbol),
                               "cuModuleGetFunction", symbol);
   if (!status.ok()) return status;
   kernels_.push_back(kernel);
-  int threads = 0;
-  int chip = 0;  // that the image was compiled for, not the device's
+  int threads = 0;  // the most that it was compiled for
   status = cuda_status(
       api_, api_.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel),
       "cuFuncGetAttribute", symbol);
   if (!status.ok()) return status;
+  int chip = 0;  // that the image was compiled for, not the device's
   status = cuda_status(api_, api_.cuFuncGetAttribute(&chip, CU_FUNC_ATTRIBUTE_PTX_VERSION, kernel),
                        "cuFuncGetAttribute", symbol);
-  block_threads = std::min(block_threads, threads);
+  if (!status.ok()) return status;
+  int blocks = 0;
+  status = cuda_status(
+      api_, api_.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0),
+      "cuOccupancyMaxActiveBlocksPerMultiprocessor", symbol);
   waits_for_earlier_launches_ = waits_for_earlier_launches_ && chip >= kFirstChipWithEarlyLaunch;
+  facts_.max_block_threads =
+      std::max(facts_.max_block_threads, static_cast<std::uint32_t>(threads));
+  facts_.resident_blocks =
+      std::min(facts_.resident_blocks, static_cast<std::uint32_t>(blocks) * processors);
   return status;
 }
 

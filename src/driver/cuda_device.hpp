@@ -57,7 +57,7 @@ class CudaDevice {
   Status set_up(const CudaImage& image);
   Status read_facts();
   Status load_kernels(const CudaImage& image, CUmodule& module);
-  Status load_kernel(CUmodule module, const char* symbol, int& block_threads);
+  Status load_kernel(CUmodule module, const char* symbol, std::uint32_t processors);
   Status wait_for_copies(CUresult enqueued, const char* call);
 
   const CudaApi& api_;

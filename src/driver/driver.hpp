@@ -39,8 +39,8 @@ struct DeviceFacts {
   DeviceUuid uuid;
   std::uint32_t chip;            // compute capability * 10 (90: sm_90); 0 on the host
   std::uint32_t lanes;           // threads of a warp
-  std::uint32_t resident_blocks; // of max_block_threads, of any kernel, on an otherwise idle device
-  std::uint32_t max_block_threads;
+  std::uint32_t resident_blocks; // of any kernel's largest block, on an otherwise idle device
+  std::uint32_t max_block_threads;  // of any kernel; some take fewer (KernelInfo::most_threads)
   std::uint64_t ticks_per_second;  // of device ticks
 };
 

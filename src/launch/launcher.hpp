@@ -45,7 +45,9 @@ class Launcher {
     std::uint32_t row_elements;
     std::uint32_t extent;  // tokens or elements, for headers
   };
-  Part part_of(const CollectiveCall& call, std::uint64_t first, std::uint64_t extent) const;
+  std::uint32_t most_threads(const CollectiveCall& call, const Choice& choice) const;
+  Part part_of(const CollectiveCall& call, const Choice& choice, std::uint64_t first,
+               std::uint64_t extent) const;
   Status launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,
                      const LaunchPlace& place);
   device::CallArgs call_args(const LaunchPlace& place) const;

@@ -63,7 +63,7 @@ struct WaitReport {
   std::uint64_t elapsed_ticks = 0;
 
   LAMPPOST_DEVICE void add_missing(std::uint32_t rank) {
-    missing[rank / 32] |= 1u << rank % 32;
+    for (std::uint32_t i = 0; i < 3; ++i) missing[i] |= rank / 32 == i ? 1u << rank % 32 : 0u;
     if (waited_for == kNoRank) waited_for = rank;
   }
 };

@@ -25,7 +25,8 @@ LAMPPOST_DEVICE Fragment<Element> load_fragment(T& t, const Element* source, std
     }
     return fragment;
   }
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < kFragmentElements; ++i) {  // whole, so that indices are constants
+    if (i >= count) continue;
     if constexpr (sizeof(Element) == 2) {
       const std::uint32_t bits = t.load(reinterpret_cast<const std::uint16_t*>(source) + i);
       fragment.pack[0].word[i / 2] |= i % 2 == 0 ? bits : bits << 16;
@@ -46,7 +47,8 @@ LAMPPOST_DEVICE void store_fragment(T& t, Element* target, const Fragment<Elemen
     }
     return;
   }
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < kFragmentElements; ++i) {
+    if (i >= count) continue;
     if constexpr (sizeof(Element) == 2) {
       const std::uint32_t word = fragment.pack[0].word[i / 2];
       t.store(reinterpret_cast<std::uint16_t*>(target) + i,

@@ -191,7 +191,7 @@ class LamportSession {
   LAMPPOST_DEVICE bool receive(const Missing& wanted, const Pack& own, Use&& use,
                                Missing& missing) {
     auto poll = poll_of(wanted);
-    if (call_.has_failed() || !poll_quickly(t_, poll, [this] { look_at_header(); })) {
+    if (call_.has_failed() || !poll_quickly(t_, poll)) {
       missing = wanted;
       return false;
     }
@@ -207,7 +207,6 @@ class LamportSession {
   /// call has failed.
   LAMPPOST_DEVICE bool wait(const Missing& missing) {
     auto poll = poll_of(missing);
-    header_ = sentinel_pack();  // looked at again; not kept through the wait
     return wait_slowly(t_, call_, Phase::kData, poll);
   }
 
@@ -222,9 +221,16 @@ class LamportSession {
     }
   }
 
+  /// Issues the load of the header that this thread will wait for; it is on its way while the row is
+  /// finished.
+  LAMPPOST_DEVICE void begin_headers() {
+    const bool is_mine = t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
+                         t_.thread_rank() != call_.args().peers.rank;
+    if (is_mine) header_ = t_.load_pack_relaxed_system(header_slot(t_.thread_rank()));
+  }
+
   /// Block 0 waits for every peer's header and compares it with this call's. Without it no rank may
-  /// leave: it is what keeps ranks within one call of each other. A header that came while the data
-  /// was awaited has been read by then.
+  /// leave: it is what keeps ranks within one call of each other.
   LAMPPOST_DEVICE void wait_for_headers() {
     if (t_.block_rank() != 0) return;
     for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
@@ -253,15 +259,6 @@ class LamportSession {
   LAMPPOST_DEVICE Pack* header_slot(std::uint32_t rank) const {
     return call_.template own<Pack>(layout_.header(call_.generation(), rank));
   }
-  /// Reads the header of the rank that this thread answers for, until it has come.
-  LAMPPOST_DEVICE void look_at_header() {
-    const bool is_mine = t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
-                         t_.thread_rank() != call_.args().peers.rank;
-    if (is_mine && has_sentinel(header_)) {
-      header_ = t_.load_pack_relaxed_system(header_slot(t_.thread_rank()));
-    }
-  }
-
   LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted) const {
     const CallArgs& args = call_.args();
     const std::uint32_t left = rank_count() - wanted.first_rank;
@@ -288,7 +285,7 @@ class LamportSession {
   Layout layout_;
   std::uint64_t data_;
   std::uint64_t total_bytes_;
-  Pack header_ = sentinel_pack();  // of rank thread_rank(), in block 0
+  Pack header_ = sentinel_pack();  // of rank thread_rank(), once begin_headers() has found it
 };
 
 }  // namespace lamppost::device

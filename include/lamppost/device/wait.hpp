@@ -22,7 +22,7 @@ template <Target T>
 class WaitClock {
  public:
   LAMPPOST_DEVICE WaitClock(T& t, const Call<T>& call)
-      : t_(t), call_(call), start_(t.ticks()), last_(start_) {
+      : t_(t), call_(call), last_(t.ticks()) {
     read_timeout();
   }
 
@@ -46,7 +46,7 @@ class WaitClock {
   LAMPPOST_DEVICE bool is_long() const {
     return elapsed_ >= kProvisionalAfterSeconds * t_.ticks_per_second();
   }
-  LAMPPOST_DEVICE std::uint64_t start() const { return start_; }
+  LAMPPOST_DEVICE std::uint64_t start() const { return last_ - elapsed_; }
   LAMPPOST_DEVICE std::uint64_t elapsed() const { return elapsed_; }
 
  private:
@@ -59,7 +59,6 @@ class WaitClock {
 
   T& t_;
   const Call<T>& call_;
-  std::uint64_t start_;
   std::uint64_t last_;
   std::uint64_t timeout_ = 0;
   std::uint64_t elapsed_ = 0;
@@ -68,11 +67,9 @@ class WaitClock {
 };
 
 /// The quick part of a wait: everything is ready (true), or has not been for kQuickPolls polls.
-/// `look()` runs before each, for what may be looked at meanwhile.
-template <Target T, class Poll, class Look>
-LAMPPOST_DEVICE bool poll_quickly(T& t, Poll& poll, Look&& look) {
+template <Target T, class Poll>
+LAMPPOST_DEVICE bool poll_quickly(T& t, Poll& poll) {
   for (int i = 0; i < kQuickPolls; ++i) {
-    look();
     if (poll.is_ready()) return true;
     t.pause();
   }
@@ -136,7 +133,7 @@ LAMPPOST_DEVICE bool wait_slowly(T& t, Call<T>& call, Phase phase, Poll& poll) {
 template <Target T, class Poll>
 LAMPPOST_DEVICE bool wait_until(T& t, Call<T>& call, Phase phase, Poll& poll) {
   if (call.has_failed()) return false;
-  return poll_quickly(t, poll, [] {}) || wait_slowly(t, call, phase, poll);
+  return poll_quickly(t, poll) || wait_slowly(t, call, phase, poll);
 }
 
 }  // namespace lamppost::device
