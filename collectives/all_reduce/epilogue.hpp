@@ -56,7 +56,7 @@ LAMPPOST_DEVICE void poison_tensor(T& t, const OneShotArgs& args, void* tensor) 
   if (tensor == nullptr) return;
   float nan[kFragmentElements];
   for (float& value : nan) value = device::float_of(0x7fffffffu);
-  const auto poison = device::round_fragment<Element>(nan);
+  const auto poison = device::round_fragment<T, Element>(nan);
   for (std::uint64_t row = 0; row < args.rows; ++row) {
     const std::uint32_t count = fragments_in(elements_in_row(args, row));
     for (std::uint64_t i : device::over_block_threads(t, count)) {
@@ -110,15 +110,13 @@ class RmsNormEpilogue {
     if (norm.all_reduce_out != nullptr) store_at(t_, args_, norm.all_reduce_out, place, sum);
     row_part_ = sum;
     float values[kFragmentElements];
-    for (int i = 0; i < kFragmentElements; ++i) values[i] = device::to_float(element_of(sum, i));
+    device::widen<T>(sum, values);
     if (norm.residual_in != nullptr) {
-      for (int i = 0; i < kFragmentElements; ++i) {
-        values[i] += device::to_float(element_of(residual_, i));
-      }
-      row_part_ = without_sentinel(device::round_fragment<Element>(values));
-      for (int i = 0; i < kFragmentElements; ++i) {
-        values[i] = device::to_float(element_of(row_part_, i));
-      }
+      float residual[kFragmentElements];
+      device::widen<T>(residual_, residual);
+      for (int i = 0; i < kFragmentElements; ++i) values[i] += residual[i];
+      row_part_ = without_sentinel(device::round_fragment<T, Element>(values));
+      device::widen<T>(row_part_, values);
     }
     if (norm.residual_out != nullptr) store_at(t_, args_, norm.residual_out, place, row_part_);
     if (!is_single_pass()) store_at(t_, args_, args_.out, place, row_part_);
@@ -183,12 +181,14 @@ class RmsNormEpilogue {
   LAMPPOST_DEVICE void write_scaled(const FragmentPlace& place, float scale,
                                     const Fragment<Weight>& weight) {
     float values[kFragmentElements];
+    float weights[kFragmentElements];
+    device::widen<T>(row_part_, values);
+    device::widen<T>(weight, weights);
     for (int i = 0; i < kFragmentElements; ++i) {
-      const float scaled = device::to_float(element_of(row_part_, i)) * scale;
-      values[i] = scaled * (args_.norm.weight_bias + device::to_float(element_of(weight, i)));
+      values[i] = values[i] * scale * (args_.norm.weight_bias + weights[i]);
     }
     store_at(t_, args_, args_.out, place,
-             without_sentinel(device::round_fragment<Element>(values)));
+             without_sentinel(device::round_fragment<T, Element>(values)));
   }
 
   T& t_;

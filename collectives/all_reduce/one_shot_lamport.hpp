@@ -37,7 +37,7 @@ LAMPPOST_DEVICE Fragment<Element> encoded_input(T& t, const OneShotArgs& args,
 }
 
 /// Adds one fragment of all ranks, in rank order from +0. False: something has not come yet.
-template <class Element, class Session>
+template <class T, class Element, class Session>
 LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint64_t first_pack,
                                     const Fragment<Element>& own, float (&sum)[kFragmentElements],
                                     typename Session::Missing& missing) {
@@ -48,9 +48,9 @@ LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint64_t first_pack,
       const auto add = [&](const device::Pack& pack) {
         Fragment<Element> part;
         part.pack[p] = pack;
-        for (int i = p * kElementsPerPack; i < (p + 1) * kElementsPerPack; ++i) {
-          sum[i] += device::to_float(element_of(part, i));
-        }
+        float values[kFragmentElements];
+        device::widen<T>(part, values);
+        for (int i = p * kElementsPerPack; i < (p + 1) * kElementsPerPack; ++i) sum[i] += values[i];
       };
       if (!session.receive({first_pack + p, rank}, own.pack[p], add, missing)) return false;
     }
@@ -120,7 +120,7 @@ class OneShotThread {
     if (!is_first(place)) begin(place);
     float sum[kFragmentElements];
     typename Session::Missing missing;
-    while (!add_over_ranks<Element>(session, first_pack(place), own_, sum, missing)) {
+    while (!add_over_ranks<T, Element>(session, first_pack(place), own_, sum, missing)) {
       if (!session.wait(missing)) {
         for (float& value : sum) value = device::float_of(0x7fffffffu);
         break;
@@ -128,7 +128,7 @@ class OneShotThread {
       begin(place);  // so that nothing has to be kept through the wait
     }
     for (std::uint64_t p = 0; p < kPacks; ++p) session.release(first_pack(place) + p);
-    epilogue_.accept(place, without_sentinel(device::round_fragment<Element>(sum)));
+    epilogue_.accept(place, without_sentinel(device::round_fragment<T, Element>(sum)));
   }
 
   T& t_;

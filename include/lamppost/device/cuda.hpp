@@ -9,7 +9,9 @@
 // each other where their sizes agree.
 #pragma once
 
-#include "lamppost/device/target.hpp"
+#include "lamppost/device/pack.hpp"
+
+#include <type_traits>
 
 namespace lamppost::device {
 
@@ -141,6 +143,30 @@ class CudaTarget {
   }
 
   __device__ float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+  /// cvt.rn.bf16x2.f32, cvt.rn.f16x2.f32
+  template <class Element>
+  __device__ static std::uint32_t round_pair(float low, float high) {
+    std::uint32_t word;
+    if constexpr (std::is_same_v<Element, Bf16>) {
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    } else {
+      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    }
+    return word;
+  }
+  /// Bf16: two integer instructions. Fp16: cvt.f32.f16, twice.
+  template <class Element>
+  __device__ static FloatPair float_pair(std::uint32_t word) {
+    if constexpr (std::is_same_v<Element, Bf16>) {
+      return {float_of(word << 16), float_of(word & 0xffff0000u)};
+    } else {
+      FloatPair pair;
+      asm("{ .reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+          : "=f"(pair.low), "=f"(pair.high)
+          : "r"(word));
+      return pair;
+    }
+  }
   /// rsqrt.approx.f32: relative error at most 2^-22.9 (PTX ISA, "rsqrt").
   __device__ float rsqrt_approximate(float x) {
     float root;

@@ -13,6 +13,36 @@ LAMPPOST_DEVICE std::uint32_t fragment_elements(std::uint32_t row_elements, std:
   return rest < kFragmentElements ? rest : kFragmentElements;
 }
 
+/// The eight elements of a fragment as fp32, exact.
+template <Target T, class Element>
+LAMPPOST_DEVICE void widen(const Fragment<Element>& fragment, float (&values)[kFragmentElements]) {
+  for (int i = 0; i < kFragmentElements; i += 2) {
+    if constexpr (sizeof(Element) == 2) {
+      const FloatPair pair = T::template float_pair<Element>(fragment.pack[0].word[i / 2]);
+      values[i] = pair.low;
+      values[i + 1] = pair.high;
+    } else {
+      values[i] = float_of(fragment.pack[i / 4].word[i % 4]);
+      values[i + 1] = float_of(fragment.pack[i / 4].word[i % 4 + 1]);
+    }
+  }
+}
+
+/// The fragment of eight fp32 values, each rounded to Element.
+template <Target T, class Element>
+LAMPPOST_DEVICE Fragment<Element> round_fragment(const float (&values)[kFragmentElements]) {
+  Fragment<Element> fragment;
+  for (int i = 0; i < kFragmentElements; i += 2) {
+    if constexpr (sizeof(Element) == 2) {
+      fragment.pack[0].word[i / 2] = T::template round_pair<Element>(values[i], values[i + 1]);
+    } else {
+      fragment.pack[i / 4].word[i % 4] = bits_of(round_to<float>(values[i]));
+      fragment.pack[i / 4].word[i % 4 + 1] = bits_of(round_to<float>(values[i + 1]));
+    }
+  }
+  return fragment;
+}
+
 /// Reads `count` (1..8) elements at `source`; the others are +0. `is_aligned`: source is 16-byte
 /// aligned. The value does not depend on it.
 template <class Element, Target T>

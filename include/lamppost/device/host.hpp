@@ -8,6 +8,7 @@
 #pragma once
 
 #include "lamppost/device/layout.hpp"
+#include "lamppost/device/pack.hpp"
 #include "lamppost/lamppost.h"
 
 #include <bit>
@@ -234,6 +235,14 @@ class HostTarget {
   }
 
   float fma(float a, float b, float c) { return std::fma(a, b, c); }
+  template <class Element>
+  static std::uint32_t round_pair(float low, float high) {
+    return round_pair_by_bits<Element>(low, high);
+  }
+  template <class Element>
+  static FloatPair float_pair(std::uint32_t word) {
+    return float_pair_by_bits<Element>(word);
+  }
   float rsqrt_approximate(float x) { return 1.0f / std::sqrt(x); }
 
   std::uint64_t ticks() {

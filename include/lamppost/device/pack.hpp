@@ -13,14 +13,6 @@ inline constexpr int kFragmentElements = 8;
 /// A payload word with these bits would look like an empty slot, so it is never sent.
 inline constexpr std::uint32_t kSentinel = 0x80000000u;
 
-/// IEEE binary16 and bfloat16, as bits.
-struct Fp16 {
-  std::uint16_t bits;
-};
-struct Bf16 {
-  std::uint16_t bits;
-};
-
 LAMPPOST_DEVICE std::uint32_t bits_of(float value) {
   return __builtin_bit_cast(std::uint32_t, value);
 }
@@ -78,41 +70,24 @@ LAMPPOST_DEVICE float round_to<float>(float value) {
   return is_nan_bits(bits_of(value)) ? float_of(0x7fffffffu) : value;
 }
 
+/// Rounding and widening by pairs, in integer arithmetic: for targets without instructions for it.
+template <class Element>
+LAMPPOST_DEVICE std::uint32_t round_pair_by_bits(float low, float high) {
+  return round_to<Element>(low).bits |
+         static_cast<std::uint32_t>(round_to<Element>(high).bits) << 16;
+}
+template <class Element>
+LAMPPOST_DEVICE FloatPair float_pair_by_bits(std::uint32_t word) {
+  return {to_float(Element{static_cast<std::uint16_t>(word)}),
+          to_float(Element{static_cast<std::uint16_t>(word >> 16)})};
+}
+
 /// Eight elements of a row. Elements past the row's end are +0.
 template <class Element>
 struct Fragment {
   static constexpr int kPacks = kFragmentElements * sizeof(Element) / sizeof(Pack);
   Pack pack[kPacks];
 };
-
-/// Element `i` (0..7) of a fragment.
-template <class Element>
-LAMPPOST_DEVICE Element element_of(const Fragment<Element>& fragment, int i) {
-  if constexpr (sizeof(Element) == 2) {
-    const std::uint32_t word = fragment.pack[0].word[i / 2];
-    return Element{static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16)};
-  } else {
-    return float_of(fragment.pack[i / 4].word[i % 4]);
-  }
-}
-
-/// The fragment of eight fp32 values, each rounded to Element.
-template <class Element>
-LAMPPOST_DEVICE Fragment<Element> round_fragment(const float (&values)[kFragmentElements]) {
-  Fragment<Element> fragment;
-  if constexpr (sizeof(Element) == 2) {
-    for (int i = 0; i < kFragmentElements; i += 2) {
-      const std::uint32_t low = round_to<Element>(values[i]).bits;
-      const std::uint32_t high = round_to<Element>(values[i + 1]).bits;
-      fragment.pack[0].word[i / 2] = low | high << 16;
-    }
-  } else {
-    for (int i = 0; i < kFragmentElements; ++i) {
-      fragment.pack[i / 4].word[i % 4] = bits_of(round_to<float>(values[i]));
-    }
-  }
-  return fragment;
-}
 
 /// Bits only, never a floating-point compare: with flush-to-zero a negative subnormal would compare
 /// equal to -0.

@@ -55,6 +55,9 @@
 //
 //   Arithmetic                        contraction is off everywhere: a * b + c is two roundings
 //     fma(a, b, c)                    one rounding
+//     round_pair<E>(low, high)        two fp32 values, each rounded to E = Bf16 or Fp16 (to nearest, ties to
+//                                     even; overflow gives Inf, NaN 0x7fff), as one word; static
+//     float_pair<E>(word)             the two elements of a word as fp32, exact; static
 //     rsqrt_approximate(x)            1 / sqrt(x), relative error at most 4 * 2^-24
 //
 //   Time
@@ -77,6 +80,20 @@ namespace lamppost::device {
 /// 16 bytes: the unit of payload on the wire.
 struct alignas(16) Pack {
   std::uint32_t word[4];
+};
+
+/// IEEE binary16 and bfloat16, as bits.
+struct Fp16 {
+  std::uint16_t bits;
+};
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+/// Two elements of a payload word: the low half comes first.
+struct FloatPair {
+  float low;
+  float high;
 };
 
 /// True for a type that has every operation of the specification above.
@@ -114,6 +131,8 @@ concept Target = requires(T& t, std::uint16_t* half, std::uint32_t* word, std::u
   { t.compare_exchange_relaxed_device(word, w, w) };
   { t.or_relaxed_device(word, w) };
   { t.fma(f, f, f) };
+  { T::template round_pair<Bf16>(f, f) };
+  { T::template float_pair<Fp16>(w) };
   { t.rsqrt_approximate(f) };
   { t.ticks() };
   { t.ticks_per_second() };
