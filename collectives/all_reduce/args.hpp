@@ -19,15 +19,18 @@ struct RmsNormArgs {
   float inverse_columns;     // 1 / row_elements, rounded once
 };
 
+/// Counts are of one launch, whose data fits one slot. `call` ends with the peers' addresses, so that
+/// what every thread reads lies in few lines of the constant cache, which a launch finds cold.
 struct OneShotArgs {
-  device::CallArgs call;
   const void* in;
   void* out;
-  std::uint64_t rows;
-  std::uint64_t element_count;  // rows * row_elements, or less: the last row may be short
+  std::uint32_t rows;
+  std::uint32_t element_count;  // rows * row_elements, or less: the last row may be short
   std::uint32_t row_elements;   // a multiple of 8 unless there is one row a tensor row
   std::uint32_t is_aligned;     // every tensor and row starts on 16 bytes
+  std::uint32_t is_whole;       // is_aligned, and every fragment has eight elements
   RmsNormArgs norm;
+  device::CallArgs call;
 };
 static_assert(std::is_trivially_copyable_v<OneShotArgs>);
 static_assert(sizeof(OneShotArgs) <= 1024);

@@ -13,41 +13,55 @@ namespace lamppost {
 using device::Fragment;
 using device::kFragmentElements;
 
-/// Where a fragment lies in the call's tensors.
-struct FragmentPlace {
-  std::uint64_t row;
-  std::uint32_t index;  // within the row
-};
-
-template <class Element>
-LAMPPOST_DEVICE std::uint64_t first_element(const OneShotArgs& args, const FragmentPlace& place) {
-  return place.row * args.row_elements + place.index * kFragmentElements;
-}
-/// Elements of row `row`: row_elements, less in a short last row.
-LAMPPOST_DEVICE std::uint32_t elements_in_row(const OneShotArgs& args, std::uint64_t row) {
-  const std::uint64_t left = args.element_count - row * args.row_elements;
-  return left < args.row_elements ? static_cast<std::uint32_t>(left) : args.row_elements;
-}
 LAMPPOST_DEVICE std::uint32_t fragments_in(std::uint32_t elements) {
   return (elements + kFragmentElements - 1) / kFragmentElements;
 }
 
-/// Reads and writes one tensor of the call by fragments.
+/// A row of the call: the same for all threads of a block.
+struct Row {
+  std::uint32_t index;
+  std::uint32_t first_element;  // in the tensors
+  std::uint32_t elements;       // row_elements, less in a short last row
+
+  LAMPPOST_DEVICE Row(const OneShotArgs& args, std::uint32_t row)
+      : index(row), first_element(row * args.row_elements), elements(args.row_elements) {
+    const std::uint32_t left = args.element_count - first_element;
+    if (left < elements) elements = left;
+  }
+  LAMPPOST_DEVICE std::uint32_t fragments() const { return fragments_in(elements); }
+};
+
+/// Where a fragment lies.
+struct FragmentPlace {
+  Row row;
+  std::uint32_t index;  // within the row
+
+  LAMPPOST_DEVICE std::uint32_t first_element() const {
+    return row.first_element + index * kFragmentElements;
+  }
+  LAMPPOST_DEVICE std::uint32_t elements() const {  // 1 to 8
+    const std::uint32_t left = row.elements - index * kFragmentElements;
+    return left < kFragmentElements ? left : kFragmentElements;
+  }
+};
+
+/// Reads and writes one tensor of the call by fragments; `first_element` is the fragment's in it.
 template <device::Target T, class Element>
 LAMPPOST_DEVICE Fragment<Element> load_at(T& t, const OneShotArgs& args, const void* tensor,
-                                          const FragmentPlace& place) {
-  return device::load_fragment(
-      t, static_cast<const Element*>(tensor) + first_element<Element>(args, place),
-      device::fragment_elements(elements_in_row(args, place.row), place.index),
-      args.is_aligned != 0);
+                                          std::uint32_t first_element, const FragmentPlace& place) {
+  const auto* source = static_cast<const Element*>(tensor) + first_element;
+  if (args.is_whole != 0) return device::load_whole_fragment(t, source);
+  return device::load_fragment(t, source, place.elements(), args.is_aligned != 0);
 }
 template <device::Target T, class Element>
 LAMPPOST_DEVICE void store_at(T& t, const OneShotArgs& args, void* tensor,
                               const FragmentPlace& place, const Fragment<Element>& fragment) {
-  device::store_fragment(
-      t, static_cast<Element*>(tensor) + first_element<Element>(args, place), fragment,
-      device::fragment_elements(elements_in_row(args, place.row), place.index),
-      args.is_aligned != 0);
+  auto* target = static_cast<Element*>(tensor) + place.first_element();
+  if (args.is_whole != 0) {
+    device::store_whole_fragment(t, target, fragment);
+  } else {
+    device::store_fragment(t, target, fragment, place.elements(), args.is_aligned != 0);
+  }
 }
 
 /// Fills a tensor with NaN, by the threads of this block. Null: nothing.
@@ -57,10 +71,10 @@ LAMPPOST_DEVICE void poison_tensor(T& t, const OneShotArgs& args, void* tensor) 
   float nan[kFragmentElements];
   for (float& value : nan) value = device::float_of(0x7fffffffu);
   const auto poison = device::round_fragment<T, Element>(nan);
-  for (std::uint64_t row = 0; row < args.rows; ++row) {
-    const std::uint32_t count = fragments_in(elements_in_row(args, row));
-    for (std::uint64_t i : device::over_block_threads(t, count)) {
-      store_at(t, args, tensor, {row, static_cast<std::uint32_t>(i)}, poison);
+  LAMPPOST_NO_UNROLL for (std::uint32_t i = 0; i < args.rows; ++i) {
+    const Row row(args, i);
+    LAMPPOST_NO_UNROLL for (std::uint32_t fragment : device::over_block_threads(t, row.fragments())) {
+      store_at(t, args, tensor, FragmentPlace{row, fragment}, poison);
     }
   }
 }
@@ -70,6 +84,8 @@ template <class T, class Element>
 class NoEpilogue {
  public:
   struct Shared {};
+  /// Whether the threads of a block must meet between two rows.
+  static constexpr bool kMeetsBetweenRows = false;
 
   LAMPPOST_DEVICE NoEpilogue(T& t, const OneShotArgs& args, Shared&) : t_(t), args_(args) {}
 
@@ -78,7 +94,7 @@ class NoEpilogue {
     store_at(t_, args_, args_.out, place, sum);
   }
   LAMPPOST_DEVICE void end_pass(std::uint32_t) {}
-  LAMPPOST_DEVICE void end_row(std::uint64_t) {}
+  LAMPPOST_DEVICE void end_row(const Row&) {}
   LAMPPOST_DEVICE void poison() { poison_tensor<Element>(t_, args_, args_.out); }
 
  private:
@@ -93,6 +109,7 @@ template <class T, class Element>
 class RmsNormEpilogue {
  public:
   using Shared = device::LeafGroups;
+  static constexpr bool kMeetsBetweenRows = true;
 
   LAMPPOST_DEVICE RmsNormEpilogue(T& t, const OneShotArgs& args, Shared& shared)
       : t_(t), args_(args), shared_(shared) {}
@@ -100,7 +117,7 @@ class RmsNormEpilogue {
   /// Issues the loads that accept() and end_row() need; the sum is still to come.
   LAMPPOST_DEVICE void begin(const FragmentPlace& place) {
     if (args_.norm.residual_in != nullptr) {
-      residual_ = load_at<T, Element>(t_, args_, args_.norm.residual_in, place);
+      residual_ = load_at<T, Element>(t_, args_, args_.norm.residual_in, place.first_element(), place);
     }
     if (is_single_pass()) begin_weight(place);
   }
@@ -128,21 +145,23 @@ class RmsNormEpilogue {
     leaf_ = 0.0f;
   }
 
-  LAMPPOST_DEVICE void end_row(std::uint64_t row) {
-    t_.block_sync();
-    const std::uint32_t fragments = fragments_in(args_.row_elements);
+  /// After the threads of the block have met.
+  LAMPPOST_DEVICE void end_row(const Row& row) {
+    const std::uint32_t fragments = row.fragments();
     const float squares =
         sum_of_groups(t_, shared_, turn_, (fragments + T::kLanes - 1) / T::kLanes);
     const float scale =
         t_.rsqrt_approximate(squares * args_.norm.inverse_columns + args_.norm.epsilon);
     turn_ ^= 1u;
     if (is_single_pass()) {
-      if (t_.thread_rank() < fragments) scale_fragment({row, t_.thread_rank()}, scale);
+      if (t_.thread_rank() < fragments) {
+        scale_fragment({row, t_.thread_rank()}, scale);
+      }
       return;
     }
-    for (std::uint64_t i : device::over_block_threads(t_, fragments)) {
-      const FragmentPlace place{row, static_cast<std::uint32_t>(i)};
-      row_part_ = load_at<T, Element>(t_, args_, args_.out, place);
+    for (std::uint32_t i : device::over_block_threads(t_, fragments)) {
+      const FragmentPlace place{row, i};
+      row_part_ = load_at<T, Element>(t_, args_, args_.out, place.first_element(), place);
       begin_weight(place);
       scale_fragment(place, scale);
     }
@@ -165,7 +184,7 @@ class RmsNormEpilogue {
 
   template <class Weight>
   LAMPPOST_DEVICE Fragment<Weight> load_weight(const FragmentPlace& place) {
-    return load_at<T, Weight>(t_, args_, args_.norm.weight, {0, place.index});
+    return load_at<T, Weight>(t_, args_, args_.norm.weight, place.index * kFragmentElements, place);
   }
 
   /// Writes row_part_, normalised, to `out`.

@@ -9,7 +9,7 @@
 //          2. Clear what the previous call wrote into its own generation.
 //          3. Per fragment: poll the peers' packs, add all ranks in rank order from +0, round once,
 //             give it to the epilogue. The own value never travels; it is encoded the same way.
-//          4. Block 0 waits for every header.
+//          4. Block 0 waits for every header, unless it found them all before its last row's outputs.
 //          5. Leave: the last block out advances the call, and poisons the outputs if it failed.
 // ordered  A block waits only for blocks of its own or a lower index elsewhere (the same index: grids
 //          are equal on all ranks; block 0: headers), and pushes everything before it waits, so no
@@ -29,16 +29,9 @@ struct OneShotShared {
   EpilogueShared epilogue;
 };
 
-/// This rank's input fragment as it travels.
-template <class Element, device::Target T>
-LAMPPOST_DEVICE Fragment<Element> encoded_input(T& t, const OneShotArgs& args,
-                                                const FragmentPlace& place) {
-  return without_sentinel(load_at<T, Element>(t, args, args.in, place));
-}
-
 /// Adds one fragment of all ranks, in rank order from +0. False: something has not come yet.
 template <class T, class Element, class Session>
-LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint64_t first_pack,
+LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint32_t first_pack,
                                     const Fragment<Element>& own, float (&sum)[kFragmentElements],
                                     typename Session::Missing& missing) {
   constexpr int kElementsPerPack = kFragmentElements / Fragment<Element>::kPacks;
@@ -65,77 +58,101 @@ class OneShotThread {
  public:
   using EpilogueHere = Epilogue<T, Element>;
   using Session = device::LamportSession<T, kWorld>;
-  static constexpr std::uint64_t kPacks = Fragment<Element>::kPacks;
+  static constexpr std::uint32_t kPacks = Fragment<Element>::kPacks;
 
   LAMPPOST_DEVICE OneShotThread(T& t, const OneShotArgs& args, EpilogueHere& epilogue)
       : t_(t), args_(args), epilogue_(epilogue) {
-    begin({t.block_rank(), t.thread_rank()});
+    if (t.block_rank() >= args.rows) return;
+    const Row row(args, t.block_rank());
+    has_first_ = t.thread_rank() < row.fragments();
+    if (has_first_) begin({row, t.thread_rank()});
   }
 
   LAMPPOST_DEVICE void push(Session& session) {
-    for (std::uint64_t row : over_blocks(t_, args_.rows)) {
-      const std::uint32_t fragments = fragments_in(elements_in_row(args_, row));
-      for (std::uint64_t i : over_block_threads(t_, fragments)) {
-        const FragmentPlace place{row, static_cast<std::uint32_t>(i)};
-        const auto fragment = is_first(place) ? own_ : encoded_input<Element>(t_, args_, place);
-        for (std::uint64_t p = 0; p < kPacks; ++p) {
-          session.push(first_pack(place) + p, fragment.pack[p]);
-        }
+    if (has_first_) push_fragment(session, t_.block_rank(), t_.thread_rank(), own_);
+    for (std::uint32_t i : over_blocks(t_, args_.rows)) {
+      const Row row(args_, i);
+      const std::uint32_t done = i == t_.block_rank() ? t_.block_threads() : 0;
+      for (std::uint32_t index = done + t_.thread_rank(); index < row.fragments();
+           index += t_.block_threads()) {
+        push_fragment(session, i, index, input({row, index}));
       }
     }
   }
 
-  /// Row by row; every thread of the block makes every pass.
-  LAMPPOST_DEVICE void sum(Session& session) {
-    for (std::uint64_t row : over_blocks(t_, args_.rows)) {
-      const std::uint32_t fragments = fragments_in(elements_in_row(args_, row));
-      for (std::uint32_t first = 0, pass = 0; first < fragments;
-           first += t_.block_threads(), ++pass) {
-        const FragmentPlace place{row, first + t_.thread_rank()};
-        if (place.index < fragments) sum_fragment(session, place);
-        epilogue_.end_pass(pass);
-      }
-      if (row == t_.block_rank()) session.begin_headers();
-      epilogue_.end_row(row);
+  /// Waits for one row and sums it; every thread of the block makes every pass.
+  LAMPPOST_DEVICE void sum(Session& session, const Row& row) {
+    const std::uint32_t fragments = row.fragments();
+    for (std::uint32_t first = 0, pass = 0; first < fragments;
+         first += t_.block_threads(), ++pass) {
+      const std::uint32_t index = first + t_.thread_rank();
+      if (index < fragments) sum_fragment(session, {row, index});
+      epilogue_.end_pass(pass);
     }
   }
 
  private:
-  LAMPPOST_DEVICE bool is_first(const FragmentPlace& place) const {
-    return place.row == t_.block_rank() && place.index == t_.thread_rank();
+  LAMPPOST_DEVICE std::uint32_t first_pack(std::uint32_t row, std::uint32_t index) const {
+    return (row * fragments_in(args_.row_elements) + index) * kPacks;
   }
-  LAMPPOST_DEVICE std::uint64_t first_pack(const FragmentPlace& place) const {
-    return (place.row * fragments_in(args_.row_elements) + place.index) * kPacks;
+  /// This rank's part as it travels.
+  LAMPPOST_DEVICE Fragment<Element> input(const FragmentPlace& place) {
+    return without_sentinel(
+        load_at<T, Element>(t_, args_, args_.in, place.first_element(), place));
+  }
+  LAMPPOST_DEVICE void push_fragment(Session& session, std::uint32_t row, std::uint32_t index,
+                                     const Fragment<Element>& fragment) {
+    for (std::uint32_t p = 0; p < kPacks; ++p) {
+      session.push(first_pack(row, index) + p, fragment.pack[p]);
+    }
   }
 
   LAMPPOST_DEVICE void begin(const FragmentPlace& place) {
-    if (place.row >= args_.rows || place.index >= fragments_in(elements_in_row(args_, place.row))) {
-      return;
-    }
-    own_ = encoded_input<Element>(t_, args_, place);
+    own_ = input(place);
     epilogue_.begin(place);
   }
 
   LAMPPOST_DEVICE void sum_fragment(Session& session, const FragmentPlace& place) {
-    if (!is_first(place)) begin(place);
+    const std::uint32_t pack = first_pack(place.row.index, place.index);
+    const bool is_first = place.row.index == t_.block_rank() && place.index == t_.thread_rank();
+    if (!is_first) begin(place);
     float sum[kFragmentElements];
     typename Session::Missing missing;
-    while (!add_over_ranks<T, Element>(session, first_pack(place), own_, sum, missing)) {
+    while (!add_over_ranks<T, Element>(session, pack, own_, sum, missing)) {
       if (!session.wait(missing)) {
         for (float& value : sum) value = device::float_of(0x7fffffffu);
         break;
       }
       begin(place);  // so that nothing has to be kept through the wait
     }
-    for (std::uint64_t p = 0; p < kPacks; ++p) session.release(first_pack(place) + p);
+    if (is_first) session.begin_headers();
+    for (std::uint32_t p = 0; p < kPacks; ++p) session.release(pack + p);
     epilogue_.accept(place, without_sentinel(device::round_fragment<T, Element>(sum)));
   }
 
   T& t_;
   const OneShotArgs& args_;
   EpilogueHere& epilogue_;
-  Fragment<Element> own_{};
+  bool has_first_ = false;
+  Fragment<Element> own_{};  // from begin() to its sum
 };
+
+/// 3. Every row of this block. After the last row's waits the block may be counted out.
+template <device::Target T, class Thread>
+LAMPPOST_DEVICE void sum_rows(T& t, const OneShotArgs& args, device::Call<T>& call,
+                              typename Thread::Session& session, Thread& thread,
+                              typename Thread::EpilogueHere& epilogue) {
+  for (std::uint32_t i : over_blocks(t, args.rows)) {
+    const Row row(args, i);
+    thread.sum(session, row);
+    if (i + t.grid_blocks() >= args.rows) {
+      call.arrive_early(session.look_at_headers());
+    } else if (Thread::EpilogueHere::kMeetsBetweenRows) {
+      t.block_sync();
+    }
+    epilogue.end_row(row);
+  }
+}
 
 template <device::Target T, class Element, int kWorld, template <class, class> class Epilogue>
 LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
@@ -152,11 +169,14 @@ LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
     call.delay_if_planted(device::Phase::kPublish);
     session.push_headers();
     thread.push(session);
+  }
+  call.describe();
+  if (call.is_active()) {
     // 2. Clear.
     session.clear_previous();
     // 3. Sum and finish.
     call.delay_if_planted(device::Phase::kData);
-    thread.sum(session);
+    sum_rows(t, args, call, session, thread, epilogue);
     // 4. Headers.
     call.delay_if_planted(device::Phase::kHeader);
     session.wait_for_headers();

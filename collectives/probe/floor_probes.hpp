@@ -125,7 +125,7 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
   constexpr std::uint32_t kPacks = kProbeBlockBytes / sizeof(Pack);
   const auto push = [&](std::uint32_t flag) {
     if (call.has_failed()) return;
-    for (std::uint64_t i : over_block_threads(t, kPacks)) {
+    for (std::uint32_t i : over_block_threads(t, kPacks)) {
       t.store_pack_relaxed_system(theirs + i, Pack{{flag, flag, flag, flag}});
     }
   };
@@ -134,7 +134,7 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
     const std::uint32_t flag = args.first_flag + round;
     if (round == 1) start = t.ticks();
     if (is_first) push(flag);                                // 1. A
-    for (std::uint64_t i : over_block_threads(t, kPacks)) {  // 2. A, 1. B
+    for (std::uint32_t i : over_block_threads(t, kPacks)) {  // 2. A, 1. B
       TagPoll<T> poll{t, mine + i, flag, peer, 0};
       if (!wait_until(t, call, device::Phase::kData, poll)) break;
     }
@@ -145,7 +145,7 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
     t.store_relaxed_system(request.result, t.ticks() - start);
   }
   constexpr std::uint32_t kEmpty = device::kSentinel;
-  for (std::uint64_t i : over_block_threads(t, kPacks)) {
+  for (std::uint32_t i : over_block_threads(t, kPacks)) {
     t.store_pack_relaxed_system(mine + i, Pack{{kEmpty, kEmpty, kEmpty, kEmpty}});
   }
 }
@@ -153,6 +153,7 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
 template <device::Target T>
 LAMPPOST_DEVICE void probe_one_way(T& t, const ProbeArgs& args) {
   device::Call<T> call(t, args.call, t.template shared<device::CallShared>());
+  call.describe();
   const std::uint32_t rank = args.call.peers.rank;
   const bool takes_part = rank == args.request.first_rank || rank == args.request.second_rank;
   if (call.is_active() && takes_part) {
@@ -175,13 +176,13 @@ LAMPPOST_DEVICE void probe_push(T& t, const ProbeArgs& args) {
   const std::uint32_t next = peers.rank + 1 == peers.rank_count ? 0 : peers.rank + 1;
   Pack* region = device::at<Pack>(peers.workspace[next], layout.data(0));
   const std::uint64_t region_packs = layout.rank_count * layout.slot_bytes / sizeof(Pack);
-  const auto stride = static_cast<std::uint64_t>(t.grid_blocks()) * t.block_threads();
-  std::uint64_t place = over_grid_threads(t, region_packs).first;
-  for (std::uint64_t i : over_grid_threads(t, args.request.bytes / sizeof(Pack))) {
+  const device::StrideRange mine =
+      over_grid_threads(t, static_cast<std::uint32_t>(args.request.bytes / sizeof(Pack)));
+  std::uint64_t place = mine.first;
+  for (std::uint32_t i : mine) {
     while (place >= region_packs) place -= region_packs;
-    const auto word = static_cast<std::uint32_t>(i);
-    t.store_pack_relaxed_system(region + place, Pack{{word, word, word, word}});
-    place += stride;
+    t.store_pack_relaxed_system(region + place, Pack{{i, i, i, i}});
+    place += mine.stride;
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "collectives/self_test/args.hpp"
 #include "lamppost/device/group.hpp"
+#include "lamppost/device/pack.hpp"
 #include "lamppost/device/wait.hpp"
 
 namespace lamppost {
@@ -45,11 +46,6 @@ LAMPPOST_DEVICE device::Pack self_test_payload(std::uint32_t round, std::uint32_
                                                std::uint32_t receiver, std::uint32_t part) {
   const std::uint32_t base = round * 0x9e3779b9u ^ (sender << 16 | receiver << 8 | part);
   return device::Pack{{base, ~base, base * 3u, base ^ 0xa5a5a5a5u}};
-}
-
-LAMPPOST_DEVICE bool is_same_pack(const device::Pack& a, const device::Pack& b) {
-  return a.word[0] == b.word[0] && a.word[1] == b.word[1] && a.word[2] == b.word[2] &&
-         a.word[3] == b.word[3];
 }
 
 /// One thread, one peer, all rounds.
@@ -88,11 +84,10 @@ LAMPPOST_DEVICE void self_test_pair(T& t, device::Call<T>& call, std::uint32_t r
 template <device::Target T>
 LAMPPOST_DEVICE void peer_self_test(T& t, const SelfTestArgs& args) {
   device::Call<T> call(t, args.call, t.template shared<device::CallShared>());
+  call.describe();
   if (call.is_active()) {
-    for (std::uint64_t peer : over_block_threads(t, args.call.peers.rank_count)) {
-      if (peer != args.call.peers.rank) {
-        self_test_pair(t, call, args.rounds, static_cast<std::uint32_t>(peer));
-      }
+    for (std::uint32_t peer : over_block_threads(t, args.call.peers.rank_count)) {
+      if (peer != args.call.peers.rank) self_test_pair(t, call, args.rounds, peer);
     }
   }
   call.leave(0, [] {});

@@ -173,11 +173,14 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
   OneShotArgs args{};
   args.in = offset(call.in, part.first_element * bytes);
   args.out = offset(call.out, part.first_element * bytes);
-  args.rows = part.rows;
-  args.element_count = part.element_count;
+  args.rows = static_cast<std::uint32_t>(part.rows);
+  args.element_count = static_cast<std::uint32_t>(part.element_count);
   args.row_elements = part.row_elements;
   args.norm = norm_args(call, part.first_element * bytes);
   args.is_aligned = is_aligned(args, part.row_elements * bytes) ? 1 : 0;
+  const bool has_short_fragment = part.element_count % device::kFragmentElements != 0 ||
+                                  (part.rows > 1 && part.row_elements % device::kFragmentElements != 0);
+  args.is_whole = args.is_aligned != 0 && !has_short_fragment ? 1 : 0;
 
   const LaunchSpec spec{
       choice.kernel,

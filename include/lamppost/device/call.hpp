@@ -9,12 +9,15 @@
 //           a block never splits over it. Blocks may differ; failure is data, not control flow.
 //   fail    One lane wins record_claim; it alone writes the record, then record_valid by release,
 //           then FAILED, then the abort words. Whoever sees record_valid sees the whole record.
-//   leave   A block arrives once, after a block_sync. The add carries whether the block is in trouble (a
-//           wait of it failed or was long, or the call began failed), so without trouble the last one
-//           out need look nowhere: its add is relaxed, and the launch boundary orders the blocks' work
-//           for the next call. With trouble, and where another stream will wait for this launch's
-//           ticket, the adds are acq_rel: the last one out is ordered after everything any block did,
-//           so what it sees of FAILED is final for this call, and its ticket releases all of it.
+//   arrive  A block is counted out once, after a meeting of its threads that comes after its last wait.
+//           The add carries whether the block is in trouble (a wait of it failed or was long, or the
+//           call began failed), so without trouble the last one out need look nowhere: its add is
+//           relaxed, and the launch boundary orders the blocks' work for the next call. It may be
+//           under way while the block stores its last outputs. With trouble, and where another stream
+//           will wait for this launch's ticket, it comes after the outputs, acq_rel: the last one out is
+//           ordered after everything any such block did, so what it sees of FAILED is final for this
+//           call, and its ticket releases all of it. What a block without trouble stores later is right,
+//           so an output element of a failed call is right or poison.
 //   Two launches in flight on one communicator, whatever their interleaving, are reported by at least
 //   one block as kCorrupt: it finds another sequence than it read, a count above its grid, or, as the
 //   last one out, launch numbers that are not all its own (tests/models/in_flight.pml).
@@ -38,7 +41,6 @@ struct FaultArgs {
 
 /// The part of every kernel's arguments that the protocol needs.
 struct CallArgs {
-  PeerTable peers;
   ControlPage* page;             // as this device addresses it
   std::uint64_t slot_bytes;      // of Layout
   std::uint64_t stride_bytes;    // one rank's part of this call's data, whole packs
@@ -47,6 +49,7 @@ struct CallArgs {
   std::uint32_t columns;         // elements of a row
   std::uint32_t ticket;          // eager launches, counted by the host; 0: captured, or none wanted
   FaultArgs fault;
+  PeerTable peers;
 
   LAMPPOST_DEVICE Layout layout() const { return Layout{peers.rank_count, slot_bytes}; }
 };
@@ -71,6 +74,7 @@ struct WaitReport {
 /// The block's share of a Call.
 struct CallShared {
   Pack line;
+  Pack extents;
   std::uint32_t is_aborted;
   std::uint32_t must_poison;
 };
@@ -89,6 +93,7 @@ class Call {
       : t_(t), args_(args), shared_(shared) {
     if (t.thread_rank() == 0) {
       shared.line = t.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
+      shared.extents = t.load_pack_relaxed_system(own<Pack>(Layout::kExtents));
     }
     t.block_sync();
     const auto line = __builtin_bit_cast(ControlLine, shared.line);
@@ -96,7 +101,6 @@ class Call {
     generation_ = line.call & 3u;
     communicator_generation_ = line.state >> 1;
     is_active_ = (line.state & 1u) == 0;
-    describe();
     if (is_active_ && line.abort_hint != 0) end_if_aborted();
     delay_if_planted(Phase::kStart);
   }
@@ -110,6 +114,13 @@ class Call {
   LAMPPOST_DEVICE bool has_failed() const { return has_failed_; }
   LAMPPOST_DEVICE std::uint32_t sequence() const { return sequence_; }
   LAMPPOST_DEVICE std::uint32_t generation() const { return generation_; }
+  /// The one before, which this call clears, and how much of its data it clears.
+  LAMPPOST_DEVICE std::uint32_t previous_generation() const {
+    return generation_ == 0 ? kGenerations - 1 : generation_ - 1;
+  }
+  LAMPPOST_DEVICE std::uint32_t bytes_to_clear() const {
+    return shared_.extents.word[previous_generation()];
+  }
   LAMPPOST_DEVICE std::uint32_t communicator_generation() const { return communicator_generation_; }
   LAMPPOST_DEVICE const CallArgs& args() const { return args_; }
   LAMPPOST_DEVICE T& target() const { return t_; }
@@ -118,6 +129,16 @@ class Call {
   template <class V>
   LAMPPOST_DEVICE V* own(std::uint64_t offset) const {
     return at<V>(args_.peers.own(), offset);
+  }
+
+  /// Block 0 enters this call in the ring that peers read. In every kernel, before its first wait.
+  LAMPPOST_DEVICE void describe() {
+    if (t_.block_rank() != 0 || t_.thread_rank() + 1 != t_.block_threads()) return;
+    auto* packs = reinterpret_cast<Pack*>(ring_entry(args_.peers.rank, sequence_));
+    t_.store_pack_relaxed_system(
+        packs, Pack{{sequence_, args_.operation_hash, args_.extent, args_.columns}});
+    t_.store_pack_relaxed_system(packs + 1,
+                                 Pack{{sequence_, t_.grid_blocks(), t_.block_threads(), 0}});
   }
 
   /// Why a wait should end now, from the words that change while a call runs; kNone: no reason.
@@ -154,17 +175,25 @@ class Call {
     tell_peers(report);
   }
 
+  /// A meeting of the block, and a block_sync(), after which only outputs of this call are stored. If
+  /// every thread `is_done`, waiting for nothing any more, the block counts itself out now. May be left
+  /// out; leave() comes in any case.
+  LAMPPOST_DEVICE void arrive_early(bool is_done) {
+    arrives_late_ = t_.block_any(is_in_trouble_ || !is_done) || args_.ticket != 0;
+    if (t_.thread_rank() == 0 && !arrives_late_) arrival_ = add_arrival();
+  }
+
   /// The block's last act. Block-wide. `clear_next_bytes`: what the next call has to clear of this call's
   /// generation. `poison()` is called, by all threads of the block, if the call has failed and this
   /// block must poison every output of it. The last block out then stores an eager launch's ticket, for
   /// other streams and for the host.
   template <class Poison>
-  LAMPPOST_DEVICE void leave(std::uint64_t clear_next_bytes, Poison&& poison) {
-    delay_if_planted(Phase::kArrive);
-    const bool is_in_trouble = t_.block_any(is_in_trouble_ || !is_active_);
+  LAMPPOST_DEVICE void leave(std::uint32_t clear_next_bytes, Poison&& poison) {
+    if (arrives_late_) is_in_trouble_ = t_.block_any(is_in_trouble_ || !is_active_);
     bool is_last = false;
     if (t_.thread_rank() == 0) {
-      const Departure departure = arrive(clear_next_bytes, is_in_trouble);
+      if (arrives_late_) arrival_ = add_arrival();
+      const Departure departure = depart(clear_next_bytes);
       shared_.must_poison = departure.must_poison ? 1 : 0;
       is_last = departure.is_last;
     }
@@ -208,7 +237,7 @@ class Call {
   /// A peer's abort word that is current for this call; 0: there is none.
   LAMPPOST_DEVICE std::uint64_t find_abort() {
     const auto* aborts = own<std::uint64_t>(Layout::kAborts);
-    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+    LAMPPOST_NO_UNROLL for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
       const std::uint64_t word = t_.load_relaxed_system(aborts + rank);
       if (AbortWord::unpack(word).is_current(communicator_generation_, sequence_)) return word;
     }
@@ -229,15 +258,6 @@ class Call {
 
   LAMPPOST_DEVICE Descriptor* ring_entry(std::uint32_t rank, std::uint32_t sequence) const {
     return at<Descriptor>(args_.peers.workspace[rank], Layout::kRing) + sequence % kRingEntries;
-  }
-
-  LAMPPOST_DEVICE void describe() {
-    if (t_.block_rank() != 0 || t_.thread_rank() != 0) return;
-    auto* packs = reinterpret_cast<Pack*>(ring_entry(args_.peers.rank, sequence_));
-    t_.store_pack_relaxed_system(
-        packs, Pack{{sequence_, args_.operation_hash, args_.extent, args_.columns}});
-    t_.store_pack_relaxed_system(packs + 1,
-                                 Pack{{sequence_, t_.grid_blocks(), t_.block_threads(), 0}});
   }
 
   LAMPPOST_DEVICE PeerSnapshot snapshot(std::uint32_t rank) {
@@ -276,7 +296,7 @@ class Call {
     for (int i = 0; i < 3; ++i) store_word(record.missing[i], report.missing[i]);
     t_.store_relaxed_system(&record.start_ticks, report.start_ticks);
     t_.store_relaxed_system(&record.elapsed_ticks, report.elapsed_ticks);
-    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+    LAMPPOST_NO_UNROLL for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
       const PeerSnapshot peer = snapshot(rank);
       store_word(record.peers[rank].state, peer.state);
       store_word(record.peers[rank].call, peer.call);
@@ -293,7 +313,7 @@ class Call {
         communicator_generation_, args_.peers.rank,
         report.waited_for == kNoRank ? AbortWord::kNobody : report.waited_for, sequence_};
     const std::uint64_t word = report.abort != 0 ? report.abort : mine.pack();
-    for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
+    LAMPPOST_NO_UNROLL for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
       if (rank == args_.peers.rank) continue;
       std::byte* peer = args_.peers.workspace[rank];
       t_.store_relaxed_system(at<std::uint64_t>(peer, Layout::kAborts) + args_.peers.rank, word);
@@ -301,14 +321,19 @@ class Call {
     }
   }
 
-  /// One thread a block.
-  LAMPPOST_DEVICE Departure arrive(std::uint64_t clear_next_bytes, bool is_in_trouble) {
+  /// One thread a block counts it out. What the arrival word held before.
+  LAMPPOST_DEVICE std::uint64_t add_arrival() {
+    delay_if_planted(Phase::kArrive);
     auto* arrivals = own<std::uint64_t>(Layout::kArrival);
-    const std::uint64_t increment =
-        ArrivalWord::increment(t_.launch_number()) + (is_in_trouble ? ArrivalWord::kTrouble : 0);
-    const std::uint64_t old = is_in_trouble || args_.ticket != 0
-                                  ? t_.add_acq_rel_device(arrivals, increment)
-                                  : t_.add_relaxed_device(arrivals, increment);
+    const std::uint64_t increment = ArrivalWord::increment(t_.launch_number()) +
+                                    (is_in_trouble_ ? ArrivalWord::kTrouble : 0);
+    return is_in_trouble_ || args_.ticket != 0 ? t_.add_acq_rel_device(arrivals, increment)
+                                               : t_.add_relaxed_device(arrivals, increment);
+  }
+
+  /// The thread that has counted its block out.
+  LAMPPOST_DEVICE Departure depart(std::uint32_t clear_next_bytes) {
+    const std::uint64_t old = arrival_;
     const std::uint32_t arrived_before = ArrivalWord::blocks(old);
     const bool is_last = arrived_before + 1 == t_.grid_blocks();
     const std::uint64_t one_launch =
@@ -325,7 +350,7 @@ class Call {
       return {true, is_last};
     }
     if (!is_last) return {false, false};
-    const bool was_in_trouble = is_in_trouble || ArrivalWord::without_trouble(old) != old;
+    const bool was_in_trouble = is_in_trouble_ || ArrivalWord::without_trouble(old) != old;
     const bool has_failed = was_in_trouble && settle_trouble();
     advance(clear_next_bytes);
     return {has_failed, true};
@@ -347,11 +372,11 @@ class Call {
   }
 
   /// The last block out of a call.
-  LAMPPOST_DEVICE void advance(std::uint64_t clear_next_bytes) {
+  LAMPPOST_DEVICE void advance(std::uint32_t clear_next_bytes) {
     const std::uint32_t next_sequence = (sequence_ + 1) & kSequenceMask;
     const std::uint32_t next_generation = generation_ + 1 == kGenerations ? 0 : generation_ + 1;
     ControlLine* line = own<ControlLine>(Layout::kControlLine);
-    t_.store_relaxed_system(own<std::uint64_t>(Layout::kExtents) + generation_, clear_next_bytes);
+    t_.store_relaxed_system(own<std::uint32_t>(Layout::kExtents) + generation_, clear_next_bytes);
     t_.store_relaxed_system(own<std::uint64_t>(Layout::kArrival),
                             ArrivalWord::first(next_sequence));
     t_.store_relaxed_system(&line->call, ControlLine::pack_call(next_sequence, next_generation));
@@ -364,9 +389,11 @@ class Call {
   std::uint32_t sequence_;
   std::uint32_t generation_;
   std::uint32_t communicator_generation_;
+  std::uint64_t arrival_ = 0;  // the arrival word before this block's add; thread 0
+  bool arrives_late_ = true;
   bool is_active_;
   bool has_failed_ = false;
-  bool is_in_trouble_ = false;  // the last block out must look
+  bool is_in_trouble_ = false;  // this thread; in leave() the block: the last one out must look
 };
 
 }  // namespace lamppost::device

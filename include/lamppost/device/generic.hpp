@@ -7,12 +7,6 @@
 
 namespace lamppost::device {
 
-/// Elements of a row that fragment `index` covers: 1 to 8.
-LAMPPOST_DEVICE std::uint32_t fragment_elements(std::uint32_t row_elements, std::uint32_t index) {
-  const std::uint32_t rest = row_elements - index * kFragmentElements;
-  return rest < kFragmentElements ? rest : kFragmentElements;
-}
-
 /// The eight elements of a fragment as fp32, exact.
 template <Target T, class Element>
 LAMPPOST_DEVICE void widen(const Fragment<Element>& fragment, float (&values)[kFragmentElements]) {
@@ -43,18 +37,29 @@ LAMPPOST_DEVICE Fragment<Element> round_fragment(const float (&values)[kFragment
   return fragment;
 }
 
+/// A fragment at a 16-byte aligned place.
+template <class Element, Target T>
+LAMPPOST_DEVICE Fragment<Element> load_whole_fragment(T& t, const Element* source) {
+  Fragment<Element> fragment;
+  for (int i = 0; i < Fragment<Element>::kPacks; ++i) {
+    fragment.pack[i] = t.load_pack(reinterpret_cast<const Pack*>(source) + i);
+  }
+  return fragment;
+}
+template <class Element, Target T>
+LAMPPOST_DEVICE void store_whole_fragment(T& t, Element* target, const Fragment<Element>& fragment) {
+  for (int i = 0; i < Fragment<Element>::kPacks; ++i) {
+    t.store_pack(reinterpret_cast<Pack*>(target) + i, fragment.pack[i]);
+  }
+}
+
 /// Reads `count` (1..8) elements at `source`; the others are +0. `is_aligned`: source is 16-byte
 /// aligned. The value does not depend on it.
 template <class Element, Target T>
 LAMPPOST_DEVICE Fragment<Element> load_fragment(T& t, const Element* source, std::uint32_t count,
                                                 bool is_aligned) {
+  if (is_aligned && count == kFragmentElements) return load_whole_fragment(t, source);
   Fragment<Element> fragment{};
-  if (is_aligned && count == kFragmentElements) {
-    for (int i = 0; i < Fragment<Element>::kPacks; ++i) {
-      fragment.pack[i] = t.load_pack(reinterpret_cast<const Pack*>(source) + i);
-    }
-    return fragment;
-  }
   for (std::uint32_t i = 0; i < kFragmentElements; ++i) {  // whole, so that indices are constants
     if (i >= count) continue;
     if constexpr (sizeof(Element) == 2) {
@@ -72,9 +77,7 @@ template <class Element, Target T>
 LAMPPOST_DEVICE void store_fragment(T& t, Element* target, const Fragment<Element>& fragment,
                                     std::uint32_t count, bool is_aligned) {
   if (is_aligned && count == kFragmentElements) {
-    for (int i = 0; i < Fragment<Element>::kPacks; ++i) {
-      t.store_pack(reinterpret_cast<Pack*>(target) + i, fragment.pack[i]);
-    }
+    store_whole_fragment(t, target, fragment);
     return;
   }
   for (std::uint32_t i = 0; i < kFragmentElements; ++i) {

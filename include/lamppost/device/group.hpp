@@ -5,16 +5,16 @@
 
 namespace lamppost::device {
 
-/// for (std::uint64_t i : StrideRange{first, end, stride})
+/// for (std::uint32_t i : StrideRange{first, end, stride}); end + stride is below 2^32.
 struct StrideRange {
-  std::uint64_t first;
-  std::uint64_t end_index;
-  std::uint64_t stride;
+  std::uint32_t first;
+  std::uint32_t end_index;
+  std::uint32_t stride;
 
   struct Iterator {
-    std::uint64_t index;
-    std::uint64_t stride;
-    LAMPPOST_DEVICE std::uint64_t operator*() const { return index; }
+    std::uint32_t index;
+    std::uint32_t stride;
+    LAMPPOST_DEVICE std::uint32_t operator*() const { return index; }
     LAMPPOST_DEVICE Iterator& operator++() {
       index += stride;
       return *this;
@@ -28,21 +28,20 @@ struct StrideRange {
 
 /// Indices 0 .. count-1 shared over all threads of the launch.
 template <Target T>
-LAMPPOST_DEVICE StrideRange over_grid_threads(T& t, std::uint64_t count) {
-  const std::uint64_t first =
-      static_cast<std::uint64_t>(t.block_rank()) * t.block_threads() + t.thread_rank();
-  return {first, count, static_cast<std::uint64_t>(t.grid_blocks()) * t.block_threads()};
+LAMPPOST_DEVICE StrideRange over_grid_threads(T& t, std::uint32_t count) {
+  return {t.block_rank() * t.block_threads() + t.thread_rank(), count,
+          t.grid_blocks() * t.block_threads()};
 }
 
 /// Indices shared over the blocks: every thread of a block sees the same ones.
 template <Target T>
-LAMPPOST_DEVICE StrideRange over_blocks(T& t, std::uint64_t count) {
+LAMPPOST_DEVICE StrideRange over_blocks(T& t, std::uint32_t count) {
   return {t.block_rank(), count, t.grid_blocks()};
 }
 
 /// Indices shared over the threads of this block.
 template <Target T>
-LAMPPOST_DEVICE StrideRange over_block_threads(T& t, std::uint64_t count) {
+LAMPPOST_DEVICE StrideRange over_block_threads(T& t, std::uint32_t count) {
   return {t.thread_rank(), count, t.block_threads()};
 }
 

@@ -140,10 +140,9 @@ class LamportSession {
 
   /// Stores this rank's pack `index` into every peer; nearest higher rank first, so that peers are
   /// not all written by everyone at once. The pack must be free of sentinels. Relaxed, system.
-  LAMPPOST_DEVICE void push(std::uint64_t index, const Pack& pack) {
+  LAMPPOST_DEVICE void push(std::uint32_t index, const Pack& pack) {
     const PeerTable& peers = call_.args().peers;
-    const std::uint64_t offset =
-        data_ + peers.rank * call_.args().stride_bytes + index * sizeof(Pack);
+    const std::uint64_t offset = slot_offset(peers.rank, index);
     std::uint32_t peer = peers.rank;
     for (std::uint32_t i = 1; i < rank_count(); ++i) {
       peer = peer + 1 == rank_count() ? 0 : peer + 1;
@@ -156,7 +155,7 @@ class LamportSession {
     if (t_.block_rank() != 0) return;
     const CallArgs& args = call_.args();
     const std::uint64_t offset = layout_.header(call_.generation(), args.peers.rank);
-    for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
+    for (std::uint32_t peer : over_block_threads(t_, rank_count())) {
       if (peer == args.peers.rank) continue;
       t_.store_pack_relaxed_system(at<Pack>(args.peers.workspace[peer], offset), own_header());
     }
@@ -164,23 +163,20 @@ class LamportSession {
 
   /// Restores the sentinel where the previous call's generation was written. All threads.
   LAMPPOST_DEVICE void clear_previous() {
-    const std::uint32_t previous =
-        call_.generation() == 0 ? kGenerations - 1 : call_.generation() - 1;
-    const std::uint64_t bytes =
-        t_.load_relaxed_system(call_.template own<std::uint64_t>(Layout::kExtents) + previous);
+    const std::uint32_t previous = call_.previous_generation();
     Pack* data = call_.template own<Pack>(layout_.data(previous));
-    for (std::uint64_t i : over_grid_threads(t_, bytes / sizeof(Pack))) {
+    for (std::uint32_t i : over_grid_threads(t_, call_.bytes_to_clear() / sizeof(Pack))) {
       t_.store_pack_relaxed_system(data + i, sentinel_pack());
     }
     Pack* headers = call_.template own<Pack>(layout_.header(previous, 0));
-    for (std::uint64_t i : over_grid_threads(t_, rank_count())) {
+    for (std::uint32_t i : over_grid_threads(t_, rank_count())) {
       t_.store_pack_relaxed_system(headers + i, sentinel_pack());
     }
   }
 
   /// Where a quick look found something missing.
   struct Missing {
-    std::uint64_t index = 0;
+    std::uint32_t index = 0;
     std::uint32_t first_rank = 0;
   };
 
@@ -211,37 +207,38 @@ class LamportSession {
   }
 
   /// Pack `index` of every rank has been used. In a large call its slots are cleared now.
-  LAMPPOST_DEVICE void release(std::uint64_t index) {
+  LAMPPOST_DEVICE void release(std::uint32_t index) {
     if (!clears_itself()) return;
     for (std::uint32_t rank = 0; rank < rank_count(); ++rank) {
       if (rank == call_.args().peers.rank) continue;
-      t_.store_pack_relaxed_system(
-          call_.template own<Pack>(data_ + rank * call_.args().stride_bytes + index * sizeof(Pack)),
-          sentinel_pack());
+      t_.store_pack_relaxed_system(call_.template own<Pack>(slot_offset(rank, index)),
+                                   sentinel_pack());
     }
   }
 
-  /// Issues the load of the header that this thread will wait for; it is on its way while the row is
+  /// Issues the load of the header that this thread waits for; it is on its way while a fragment is
   /// finished.
   LAMPPOST_DEVICE void begin_headers() {
-    const bool is_mine = t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
-                         t_.thread_rank() != call_.args().peers.rank;
-    if (is_mine) header_ = t_.load_pack_relaxed_system(header_slot(t_.thread_rank()));
+    if (awaits_header()) header_ = t_.load_pack_relaxed_system(header_slot(t_.thread_rank()));
+  }
+
+  /// Whether this thread's part of wait_for_headers() is done: what begin_headers() found is this
+  /// call's header.
+  LAMPPOST_DEVICE bool look_at_headers() {
+    if (t_.block_rank() != 0) return true;
+    has_headers_ = rank_count() <= t_.block_threads() &&
+                   (!awaits_header() || is_same_pack(header_, own_header()));
+    return has_headers_;
   }
 
   /// Block 0 waits for every peer's header and compares it with this call's. Without it no rank may
   /// leave: it is what keeps ranks within one call of each other.
   LAMPPOST_DEVICE void wait_for_headers() {
-    if (t_.block_rank() != 0) return;
-    for (std::uint64_t peer : over_block_threads(t_, rank_count())) {
-      if (peer == call_.args().peers.rank) continue;
-      const auto rank = static_cast<std::uint32_t>(peer);
+    if (t_.block_rank() != 0 || has_headers_) return;
+    for (std::uint32_t rank : over_block_threads(t_, rank_count())) {
+      if (rank == call_.args().peers.rank) continue;
       HeaderPoll<T> poll{t_, header_slot(rank), rank, {}};
-      if (peer == t_.thread_rank() && !has_sentinel(header_)) {
-        poll.pack = header_;
-      } else if (!wait_until(t_, call_, Phase::kHeader, poll)) {
-        continue;
-      }
+      if (!wait_until(t_, call_, Phase::kHeader, poll)) continue;
       WaitReport report;
       const FailureKind kind = compare_headers(own_header(), poll.pack, rank, report);
       if (kind != FailureKind::kNone) call_.record(kind, Phase::kHeader, report);
@@ -249,11 +246,19 @@ class LamportSession {
   }
 
   /// What the next call has to clear; for Call::leave().
-  LAMPPOST_DEVICE std::uint64_t clear_next_bytes() const {
-    return clears_itself() || rank_count() == 1 ? 0 : total_bytes_;
+  LAMPPOST_DEVICE std::uint32_t clear_next_bytes() const {
+    return clears_itself() || rank_count() == 1 ? 0 : static_cast<std::uint32_t>(total_bytes_);
   }
 
  private:
+  LAMPPOST_DEVICE bool awaits_header() const {
+    return t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
+           t_.thread_rank() != call_.args().peers.rank;
+  }
+  /// In a workspace.
+  LAMPPOST_DEVICE std::uint64_t slot_offset(std::uint32_t rank, std::uint32_t index) const {
+    return data_ + rank * call_.args().stride_bytes + index * std::uint64_t{sizeof(Pack)};
+  }
   LAMPPOST_DEVICE bool clears_itself() const { return total_bytes_ > kMostDeferredBytes; }
 
   LAMPPOST_DEVICE Pack* header_slot(std::uint32_t rank) const {
@@ -262,17 +267,15 @@ class LamportSession {
   LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted) const {
     const CallArgs& args = call_.args();
     const std::uint32_t left = rank_count() - wanted.first_rank;
-    const std::uint64_t offset =
-        data_ + wanted.first_rank * args.stride_bytes + wanted.index * sizeof(Pack);
     return {t_,
-            call_.template own<std::byte>(offset),
+            call_.template own<std::byte>(slot_offset(wanted.first_rank, wanted.index)),
             args.stride_bytes,
             call_.template own<Pack>(layout_.header(call_.generation(), 0)),
             own_header(),
             wanted.first_rank,
             left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
             args.peers.rank,
-            static_cast<std::uint32_t>(wanted.index),
+            wanted.index,
             {}};
   }
 
@@ -285,7 +288,8 @@ class LamportSession {
   Layout layout_;
   std::uint64_t data_;
   std::uint64_t total_bytes_;
-  Pack header_ = sentinel_pack();  // of rank thread_rank(), once begin_headers() has found it
+  Pack header_ = sentinel_pack();  // of rank thread_rank(), as begin_headers() found it
+  bool has_headers_ = false;
 };
 
 }  // namespace lamppost::device

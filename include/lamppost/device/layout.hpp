@@ -3,10 +3,9 @@
 // index arithmetic. All functions are pure.
 //
 //   0        guard                       64 bytes of kGuardWord
-//   64       ControlLine                 one 16-byte line: loaded once by every block
+//   64       ControlLine, Extents        two 16-byte lines: loaded once by every block
 //   128      ArrivalWord                 {sequence, blocks in trouble, launch numbers, blocks arrived}
 //   160      finished ticket             of the newest eager launch that has ended
-//   192      extents                     per generation: bytes the next call has to clear
 //   256      FailureWords                claims and the mask of missing ranks
 //   512      descriptor ring             the last 8 calls of this rank, for peers to read
 //   1024     abort words                 8 bytes a source rank: each peer stores its own
@@ -52,6 +51,13 @@ struct alignas(16) ControlLine {
   }
 };
 static_assert(sizeof(ControlLine) == sizeof(Pack));
+
+/// Per generation: bytes of its data that the next call has to clear. Stored by the last block out.
+struct alignas(16) Extents {
+  std::uint32_t bytes[kGenerations];
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Extents) == sizeof(Pack));
 
 /// The word that a failed rank stores into its own place in every peer: 64 bits, one store. A rank
 /// that failed because of another's word passes that word on unchanged. One place a source, since a
@@ -149,9 +155,9 @@ struct Layout {
   std::uint64_t slot_bytes;  // a multiple of kPageBytes
 
   static constexpr std::uint64_t kControlLine = 64;
+  static constexpr std::uint64_t kExtents = 80;
   static constexpr std::uint64_t kArrival = 128;
   static constexpr std::uint64_t kFinishedTicket = 160;
-  static constexpr std::uint64_t kExtents = 192;
   static constexpr std::uint64_t kFailure = 256;
   static constexpr std::uint64_t kRing = 512;
   static constexpr std::uint64_t kAborts = 1024;

@@ -96,6 +96,11 @@ LAMPPOST_DEVICE bool has_sentinel(const Pack& pack) {
          pack.word[3] == kSentinel;
 }
 
+LAMPPOST_DEVICE bool is_same_pack(const Pack& a, const Pack& b) {
+  return a.word[0] == b.word[0] && a.word[1] == b.word[1] && a.word[2] == b.word[2] &&
+         a.word[3] == b.word[3];
+}
+
 /// The pack with every word that equals the sentinel replaced by 0: fp32 -0 becomes +0, and a 16-bit
 /// pair of +0 (low) and -0 (high) becomes two +0. Nothing else changes.
 LAMPPOST_DEVICE Pack without_sentinel(Pack pack) {

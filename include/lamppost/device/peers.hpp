@@ -7,9 +7,9 @@
 namespace lamppost::device {
 
 struct PeerTable {
-  std::byte* workspace[kMaxRanks];  // [rank]; unused entries null
   std::uint32_t rank;
   std::uint32_t rank_count;
+  std::byte* workspace[kMaxRanks];  // [rank]; unused entries null
 
   constexpr std::byte* own() const { return workspace[rank]; }
 };

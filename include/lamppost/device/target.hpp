@@ -71,8 +71,10 @@
 
 #ifdef __CUDACC__
 #define LAMPPOST_DEVICE __device__ __forceinline__
+#define LAMPPOST_NO_UNROLL _Pragma("unroll 1")
 #else
 #define LAMPPOST_DEVICE inline
+#define LAMPPOST_NO_UNROLL
 #endif
 
 namespace lamppost::device {

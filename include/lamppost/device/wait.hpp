@@ -69,7 +69,7 @@ class WaitClock {
 /// The quick part of a wait: everything is ready (true), or has not been for kQuickPolls polls.
 template <Target T, class Poll>
 LAMPPOST_DEVICE bool poll_quickly(T& t, Poll& poll) {
-  for (int i = 0; i < kQuickPolls; ++i) {
+  LAMPPOST_NO_UNROLL for (int i = 0; i < kQuickPolls; ++i) {
     if (poll.is_ready()) return true;
     t.pause();
   }
@@ -86,7 +86,7 @@ LAMPPOST_DEVICE PollEnd poll_with_clock(T& t, Call<T>& call, Poll& poll, WaitClo
                                         bool is_noted, FailureKind& kind, WaitReport& report) {
   kind = FailureKind::kNone;
   while (kind == FailureKind::kNone) {
-    for (int i = 0; i < kPollsPerClock; ++i) {
+    LAMPPOST_NO_UNROLL for (int i = 0; i < kPollsPerClock; ++i) {
       if (poll.is_ready()) return PollEnd::kReady;
       t.pause();
     }
