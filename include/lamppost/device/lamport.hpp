@@ -61,7 +61,7 @@ struct PackPoll {
   std::uint32_t rank_count;     // ranks in this batch, at most kBatch
   std::uint32_t own_rank;
   std::uint32_t element;
-  Pack pack[kBatch];
+  Pack pack[kBatch];            // what is not polled holds no sentinel
 
   LAMPPOST_DEVICE const Pack* slot(int i) const {
     return reinterpret_cast<const Pack*>(first_slot + i * stride_bytes);
@@ -69,14 +69,14 @@ struct PackPoll {
   LAMPPOST_DEVICE bool is_polled(int i) const {
     return static_cast<std::uint32_t>(i) < rank_count && first_rank + i != own_rank;
   }
+  /// All loads are under way before the first word is looked at.
   LAMPPOST_DEVICE bool is_ready() {
-    bool ready = true;
     for (int i = 0; i < kBatch; ++i) {
-      if (!is_polled(i)) continue;
-      pack[i] = t.load_pack_relaxed_system(slot(i));
-      ready = ready && !has_sentinel(pack[i]);
+      if (is_polled(i)) pack[i] = t.load_pack_relaxed_system(slot(i));
     }
-    return ready;
+    bool is_missing = false;
+    for (int i = 0; i < kBatch; ++i) is_missing |= has_sentinel(pack[i]);
+    return !is_missing;
   }
   LAMPPOST_DEVICE void report(WaitReport& report) const {
     for (int i = 0; i < kBatch; ++i) {
@@ -186,15 +186,13 @@ class LamportSession {
   template <class Use>
   LAMPPOST_DEVICE bool receive(const Missing& wanted, const Pack& own, Use&& use,
                                Missing& missing) {
-    auto poll = poll_of(wanted);
+    auto poll = poll_of(wanted, own);
     if (call_.has_failed() || !poll_quickly(t_, poll)) {
       missing = wanted;
       return false;
     }
     for (int i = 0; i < kBatch; ++i) {
-      if (static_cast<std::uint32_t>(i) < poll.rank_count) {
-        use(poll.is_polled(i) ? poll.pack[i] : own);
-      }
+      if (static_cast<std::uint32_t>(i) < poll.rank_count) use(poll.pack[i]);
     }
     return true;
   }
@@ -202,7 +200,7 @@ class LamportSession {
   /// Waits until what was missing is there; what has been received lies in its slots still. False: the
   /// call has failed.
   LAMPPOST_DEVICE bool wait(const Missing& missing) {
-    auto poll = poll_of(missing);
+    auto poll = poll_of(missing, Pack{});
     return wait_slowly(t_, call_, Phase::kData, poll);
   }
 
@@ -264,10 +262,11 @@ class LamportSession {
   LAMPPOST_DEVICE Pack* header_slot(std::uint32_t rank) const {
     return call_.template own<Pack>(layout_.header(call_.generation(), rank));
   }
-  LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted) const {
+  LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted, const Pack& own) const {
     const CallArgs& args = call_.args();
     const std::uint32_t left = rank_count() - wanted.first_rank;
-    return {t_,
+    PackPoll<T, kBatch> poll{
+            t_,
             call_.template own<std::byte>(slot_offset(wanted.first_rank, wanted.index)),
             args.stride_bytes,
             call_.template own<Pack>(layout_.header(call_.generation(), 0)),
@@ -277,6 +276,8 @@ class LamportSession {
             args.peers.rank,
             wanted.index,
             {}};
+    for (Pack& pack : poll.pack) pack = own;
+    return poll;
   }
 
   LAMPPOST_DEVICE Pack own_header() const {

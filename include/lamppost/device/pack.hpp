@@ -92,8 +92,9 @@ struct Fragment {
 /// Bits only, never a floating-point compare: with flush-to-zero a negative subnormal would compare
 /// equal to -0.
 LAMPPOST_DEVICE bool has_sentinel(const Pack& pack) {
-  return pack.word[0] == kSentinel || pack.word[1] == kSentinel || pack.word[2] == kSentinel ||
-         pack.word[3] == kSentinel;
+  bool has = false;
+  for (const std::uint32_t word : pack.word) has |= word == kSentinel;  // no branches between them
+  return has;
 }
 
 LAMPPOST_DEVICE bool is_same_pack(const Pack& a, const Pack& b) {
