@@ -42,7 +42,7 @@ constexpr device::HostKernel entry(const char* symbol) {
 constexpr device::HostKernel kTable[] = {
 #define LAMPPOST_ALL_REDUCE(symbol, type, element, world, epilogue, epilogue_class, most_threads) \
   entry<OneShotArgs, one_shot_lamport<EntryTarget, element, world, epilogue_class>,     \
-        OneShotShared<epilogue_class<EntryTarget, element>::Shared>>(#symbol),
+        OneShotShared<epilogue_class<EntryTarget, element, world != 0>::Shared>>(#symbol),
 #define LAMPPOST_SELF_TEST(symbol) \
   entry<SelfTestArgs, peer_self_test<EntryTarget>, device::CallShared>(#symbol),
 #define LAMPPOST_PROBE(symbol, function) \

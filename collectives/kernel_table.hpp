@@ -22,6 +22,10 @@ struct KernelInfo {
   std::uint32_t world;  // 0: any
   Epilogue epilogue;
   std::uint32_t most_threads;  // of a block, where the device allows as many
+
+  /// Takes one row a block and one fragment a thread only. Where that is not enough, the kernel of any
+  /// world takes the launch: the two are the same protocol and give the same bits.
+  constexpr bool is_single() const { return world != 0; }
 };
 
 /// Of kernels without an entry of their own in kernels.def.

@@ -2,7 +2,9 @@
 // epilogue of a fragment before it waits for it (begin; again after a long wait), gives it each summed
 // fragment once (accept), then ends the pass and the row with all threads of the block;
 // after a failed call it asks for poison. Outputs never hold the sentinel word (device/pack.hpp), so
-// that an algorithm which sends them on gives the same bits.
+// an algorithm which sends them on gives the same bits.
+//
+// kIsSingle: a block has one row at most, and a thread one fragment of it (KernelInfo::is_single).
 #pragma once
 
 #include "collectives/all_reduce/args.hpp"
@@ -80,7 +82,7 @@ LAMPPOST_DEVICE void poison_tensor(T& t, const OneShotArgs& args, void* tensor) 
 }
 
 /// The sum itself is the result.
-template <class T, class Element>
+template <class T, class Element, bool kIsSingle>
 class NoEpilogue {
  public:
   struct Shared {};
@@ -105,7 +107,7 @@ class NoEpilogue {
 /// Residual add and RMSNorm (arithmetic: lamppost.h, lpAllReduceRMSNormArgs). Where a thread has one
 /// fragment of a row, its part of the row waits in registers between the two passes over it; else in
 /// `out`, rounded, where each thread reads back only what it wrote.
-template <class T, class Element>
+template <class T, class Element, bool kIsSingle>
 class RmsNormEpilogue {
  public:
   using Shared = device::LeafGroups;
@@ -148,8 +150,9 @@ class RmsNormEpilogue {
   /// After the threads of the block have met.
   LAMPPOST_DEVICE void end_row(const Row& row) {
     const std::uint32_t fragments = row.fragments();
-    const float squares =
-        sum_of_groups(t_, shared_, turn_, (fragments + T::kLanes - 1) / T::kLanes);
+    const std::uint32_t groups = (fragments + T::kLanes - 1) / T::kLanes;
+    const float squares = kIsSingle ? device::sum_of_a_warps_groups(t_, shared_, turn_, groups)
+                                    : device::sum_of_groups(t_, shared_, turn_, groups);
     const float scale =
         t_.rsqrt_approximate(squares * args_.norm.inverse_columns + args_.norm.epsilon);
     turn_ ^= 1u;
@@ -175,7 +178,7 @@ class RmsNormEpilogue {
 
  private:
   LAMPPOST_DEVICE bool is_single_pass() const {
-    return fragments_in(args_.row_elements) <= t_.block_threads();
+    return kIsSingle || fragments_in(args_.row_elements) <= t_.block_threads();
   }
 
   LAMPPOST_DEVICE void begin_weight(const FragmentPlace& place) {

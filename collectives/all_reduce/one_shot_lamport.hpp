@@ -1,7 +1,8 @@
 // One-shot Lamport all-reduce, with an epilogue type for what follows the sum.
 //
 // shape    A row is one tensor row (fused) or a block's worth of elements (plain). Blocks take rows by
-//          turns; a thread takes 8-element fragments of the row. Any grid, any block of whole warps.
+//          turns; a thread takes 8-element fragments of the row. Any block of whole warps; any grid,
+//          but the kernels of an exact world have one row a block and one fragment a thread.
 // memory   Rank r's fragment f of row w lies, in every peer, at pack (w * fragments + f) * packs a
 //          fragment of rank r's part of this call's generation (device/lamport.hpp has the picture).
 // steps    1. Push every fragment of this rank's input, rounded as it is and free of sentinels, to
@@ -53,10 +54,11 @@ LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint32_t first_pack,
 
 /// One thread's way through the call: its fragments in the order of rows and passes. The first one's
 /// loads are issued before anything else of the call.
-template <class T, class Element, int kWorld, template <class, class> class Epilogue>
+template <class T, class Element, int kWorld, template <class, class, bool> class Epilogue>
 class OneShotThread {
  public:
-  using EpilogueHere = Epilogue<T, Element>;
+  static constexpr bool kIsSingle = kWorld != 0;
+  using EpilogueHere = Epilogue<T, Element, kIsSingle>;
   using Session = device::LamportSession<T, kWorld>;
   static constexpr std::uint32_t kPacks = Fragment<Element>::kPacks;
 
@@ -70,6 +72,21 @@ class OneShotThread {
 
   LAMPPOST_DEVICE void push(Session& session) {
     if (has_first_) push_fragment(session, t_.block_rank(), t_.thread_rank(), own_);
+    if constexpr (!kIsSingle) push_others(session);
+  }
+
+  /// Waits for one row and sums it; every thread of the block makes every pass.
+  LAMPPOST_DEVICE void sum(Session& session, const Row& row) {
+    if constexpr (kIsSingle) {
+      if (has_first_) sum_fragment(session, {row, t_.thread_rank()});
+      epilogue_.end_pass(0);
+    } else {
+      sum_passes(session, row);
+    }
+  }
+
+ private:
+  LAMPPOST_DEVICE void push_others(Session& session) {
     for (std::uint32_t i : over_blocks(t_, args_.rows)) {
       const Row row(args_, i);
       const std::uint32_t done = i == t_.block_rank() ? t_.block_threads() : 0;
@@ -80,8 +97,7 @@ class OneShotThread {
     }
   }
 
-  /// Waits for one row and sums it; every thread of the block makes every pass.
-  LAMPPOST_DEVICE void sum(Session& session, const Row& row) {
+  LAMPPOST_DEVICE void sum_passes(Session& session, const Row& row) {
     const std::uint32_t fragments = row.fragments();
     for (std::uint32_t first = 0, pass = 0; first < fragments;
          first += t_.block_threads(), ++pass) {
@@ -91,7 +107,6 @@ class OneShotThread {
     }
   }
 
- private:
   LAMPPOST_DEVICE std::uint32_t first_pack(std::uint32_t row, std::uint32_t index) const {
     return (row * fragments_in(args_.row_elements) + index) * kPacks;
   }
@@ -114,7 +129,8 @@ class OneShotThread {
 
   LAMPPOST_DEVICE void sum_fragment(Session& session, const FragmentPlace& place) {
     const std::uint32_t pack = first_pack(place.row.index, place.index);
-    const bool is_first = place.row.index == t_.block_rank() && place.index == t_.thread_rank();
+    const bool is_first = kIsSingle || (place.row.index == t_.block_rank() &&
+                                        place.index == t_.thread_rank());
     if (!is_first) begin(place);
     float sum[kFragmentElements];
     typename Session::Missing missing;
@@ -144,17 +160,19 @@ LAMPPOST_DEVICE void sum_rows(T& t, const OneShotArgs& args, device::Call<T>& ca
                               typename Thread::EpilogueHere& epilogue) {
   for (std::uint32_t i : over_blocks(t, args.rows)) {
     const Row row(args, i);
+    const bool is_last = Thread::kIsSingle || i + t.grid_blocks() >= args.rows;
     thread.sum(session, row);
-    if (i + t.grid_blocks() >= args.rows) {
+    if (is_last) {
       call.arrive_early(session.look_at_headers());
     } else if (Thread::EpilogueHere::kMeetsBetweenRows) {
       t.block_sync();
     }
     epilogue.end_row(row);
+    if (Thread::kIsSingle) return;
   }
 }
 
-template <device::Target T, class Element, int kWorld, template <class, class> class Epilogue>
+template <device::Target T, class Element, int kWorld, template <class, class, bool> class Epilogue>
 LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
   using Thread = OneShotThread<T, Element, kWorld, Epilogue>;
   using EpilogueHere = typename Thread::EpilogueHere;

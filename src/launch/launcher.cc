@@ -129,22 +129,30 @@ device::CallArgs Launcher::call_args(const LaunchPlace& place) const {
 }
 
 /// Most threads of a block for a call: what the kernel, and every rank's device, can take.
-std::uint32_t Launcher::most_threads(const CollectiveCall& call, const Choice& choice) const {
-  const std::uint32_t most =
-      std::min(kKernels[choice.kernel].most_threads, facts_.max_block_threads);
+std::uint32_t Launcher::most_threads(const CollectiveCall& call, KernelId kernel) const {
+  const std::uint32_t most = std::min(kKernels[kernel].most_threads, facts_.max_block_threads);
   return call.epilogue == Epilogue::kNone ? std::min(most, kPlainThreads) : most;
 }
 
 Launcher::Part Launcher::part_of(const CollectiveCall& call, const Choice& choice,
                                  std::uint64_t first, std::uint64_t extent) const {
+  const Part part = part_for(choice.kernel, call, first, extent);
+  const bool is_single = part.rows <= facts_.max_blocks &&
+                         fragments_of(part.row_elements) <= most_threads(call, choice.kernel);
+  if (is_single || !kKernels[choice.kernel].is_single()) return part;
+  return part_for(choice.general_kernel, call, first, extent);
+}
+
+Launcher::Part Launcher::part_for(KernelId kernel, const CollectiveCall& call, std::uint64_t first,
+                                  std::uint64_t extent) const {
   if (call.epilogue != Epilogue::kNone) {
-    return {first * call.columns, extent * call.columns, extent,
+    return {kernel, first * call.columns, extent * call.columns, extent,
             static_cast<std::uint32_t>(call.columns), static_cast<std::uint32_t>(extent)};
   }
   // A plain call has no rows of its own: a row is what one block takes in one pass.
   const std::uint32_t row_elements =
-      block_threads_for(extent, most_threads(call, choice)) * kFragmentElements;
-  return {first, extent, (extent + row_elements - 1) / row_elements, row_elements,
+      block_threads_for(extent, most_threads(call, kernel)) * kFragmentElements;
+  return {kernel, first, extent, (extent + row_elements - 1) / row_elements, row_elements,
           static_cast<std::uint32_t>(extent)};
 }
 
@@ -183,9 +191,9 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
   args.is_whole = args.is_aligned != 0 && !has_short_fragment ? 1 : 0;
 
   const LaunchSpec spec{
-      choice.kernel,
+      part.kernel,
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part.rows, 1, facts_.max_blocks)),
-      block_threads_for(part.row_elements, most_threads(call, choice)), &args, sizeof(args), 1,
+      block_threads_for(part.row_elements, most_threads(call, part.kernel)), &args, sizeof(args), 1,
       facts_.early_launch};
   args.call = call_args(place);
   // Fragments lie one after the other; only the last row of a plain call is short.

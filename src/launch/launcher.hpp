@@ -39,13 +39,16 @@ class Launcher {
  private:
   /// One launch's share of a call: whole rows of a fused one, elements of a plain one.
   struct Part {
+    KernelId kernel;
     std::uint64_t first_element;
     std::uint64_t element_count;
     std::uint64_t rows;
     std::uint32_t row_elements;
     std::uint32_t extent;  // tokens or elements, for headers
   };
-  std::uint32_t most_threads(const CollectiveCall& call, const Choice& choice) const;
+  std::uint32_t most_threads(const CollectiveCall& call, KernelId kernel) const;
+  Part part_for(KernelId kernel, const CollectiveCall& call, std::uint64_t first,
+                std::uint64_t extent) const;
   Part part_of(const CollectiveCall& call, const Choice& choice, std::uint64_t first,
                std::uint64_t extent) const;
   Status launch_part(const CollectiveCall& call, const Choice& choice, const Part& part,

@@ -22,6 +22,7 @@ struct AgreedFacts {
 struct Choice {
   Algorithm algorithm;
   KernelId kernel;
+  KernelId general_kernel;  // for launches that do not fit a kernel with is_single()
   /// A fused call: tensor rows a launch. A plain call: elements a launch, whole fragments.
   std::uint64_t extent_per_launch;
 };

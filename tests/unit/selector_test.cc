@@ -44,6 +44,21 @@ TEST(Selector, LaunchesFitASlot) {
   }
 }
 
+TEST(Selector, ALaunchHasARowABlockWhereThatIsNear) {
+  CollectiveCall call;
+  call.epilogue = Epilogue::kRmsNorm;
+  call.type = LP_BFLOAT16;
+  call.columns = 7168;  // 146 rows fit a slot of 2 MiB
+  const auto rows = [&](std::uint32_t world, std::uint32_t blocks, std::uint32_t threads) {
+    return select(call, {world, 2 << 20, blocks, threads}).value().extent_per_launch;
+  };
+  EXPECT_EQ(rows(2, 132, 1024), 132u);
+  EXPECT_EQ(rows(2, 1000, 1024), 146u);
+  EXPECT_EQ(rows(2, 66, 1024), 146u);   // too few blocks
+  EXPECT_EQ(rows(2, 132, 512), 146u);   // two fragments a thread
+  EXPECT_EQ(rows(3, 132, 1024), 146u);  // no kernel of this world
+}
+
 TEST(Selector, OtherTypesAreRefusedWithAReason) {
   CollectiveCall call;
   call.type = LP_INT32;

@@ -132,13 +132,21 @@ LAMPPOST_DEVICE void add_leaves(T& t, LeafGroups& shared, std::uint32_t turn, st
   }
 }
 
-/// The sum over groups 0 .. group_count-1 in tree order; call after a block_sync(). All lanes.
+/// The sum over groups 0 .. group_count-1 in tree order, of which there are kLanes at most; call after
+/// a block_sync(). All lanes.
+template <Target T>
+LAMPPOST_DEVICE float sum_of_a_warps_groups(T& t, const LeafGroups& shared, std::uint32_t turn,
+                                            std::uint32_t group_count) {
+  const std::uint32_t lane = t.lane_rank();
+  return lane_tree_sum(t, lane < group_count ? shared.group[turn][lane] : 0.0f);
+}
+
+/// The same for any number of groups.
 template <Target T>
 LAMPPOST_DEVICE float sum_of_groups(T& t, const LeafGroups& shared, std::uint32_t turn,
                                     std::uint32_t group_count) {
   if (group_count <= static_cast<std::uint32_t>(T::kLanes)) {
-    const std::uint32_t lane = t.lane_rank();
-    return lane_tree_sum(t, lane < group_count ? shared.group[turn][lane] : 0.0f);
+    return sum_of_a_warps_groups(t, shared, turn, group_count);
   }
   constexpr std::uint32_t kMostParts = 16;  // a power of two that holds kMaxLeafGroups / 32
   static_assert(kMostParts * 32 >= kMaxLeafGroups);
