@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The main job, from nothing: installs what is missing, builds lamppost-bench, and runs the fused
-# all-reduce + residual + RMSNorm and the plain all-reduce on 4 ranks (under mpirun; as threads
-# where there is no MPI) over a sweep of sizes, on GPUs if there are any, else on CPU cores.
-# Every row is checked against a reference and across ranks. Exit status: 0 if all of it was right.
+# all-reduce + residual + RMSNorm and the plain all-reduce over a sweep of sizes: on several GPUs a
+# process each under mpirun, on one GPU 4 ranks as threads, without a GPU 4 ranks on CPU cores (under
+# mpirun, or as threads where there is no MPI). Every row is checked against a reference and across
+# ranks. Exit status: 0 if all of it was right. NVLink multicast stays off in all of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/steps.sh
@@ -12,6 +13,7 @@ if [ $# -gt 0 ]; then
   exit 2
 fi
 
+gpu_environment
 ranks=4
 demo=build/demo
 build=$demo/build
@@ -21,13 +23,19 @@ mkdir -p "$demo"
 rm -f "$demo"/*.log "$demo"/*.html
 
 # GPU kernels take minutes to build: only where there is a GPU to run them.
-cuda=OFF hip=OFF
-if [ -e /dev/nvidiactl ]; then cuda=AUTO; fi
-if [ -e /dev/kfd ]; then hip=AUTO; fi
+cuda=OFF
+gpus=$(gpu_count)
+if [ "$gpus" -gt 0 ] && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } >/dev/null 2>&1; then
+  cuda=ON
+elif [ "$gpus" -gt 0 ]; then
+  echo "    there is a GPU ($(gpu_name)), but no CUDA toolkit to build its kernels (nvcc is neither on the"
+  echo "    PATH nor in /usr/local/cuda/bin): the demo runs on CPU cores"
+  gpus=0
+fi
 
 step "configure"
 logged "$demo/configure.log" cmake --preset host --fresh -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=OFF \
-  -DLAMPPOST_CUDA=$cuda -DLAMPPOST_HIP=$hip -DLAMPPOST_TESTS=OFF -DLAMPPOST_EXAMPLES=OFF
+  -DLAMPPOST_CUDA=$cuda -DLAMPPOST_HIP=OFF -DLAMPPOST_TESTS=OFF -DLAMPPOST_EXAMPLES=OFF
 grep -o 'lamppost: .*' "$demo/configure.log" | sed 's/^/    /' || true
 
 step "build lamppost-bench"
@@ -38,14 +46,27 @@ if [ -z "$bench" ]; then
   exit 1
 fi
 
-# Root may run mpirun (containers), with more ranks than cores. MPICH's mpirun ignores these.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-if command -v mpirun >/dev/null && ! grep -q 'lamppost: mpi off' "$demo/configure.log"; then
-  launch=(mpirun -n "$ranks" "$bench")
-  how="$ranks processes under mpirun"
+has_mpi=no
+if command -v mpirun >/dev/null && ! grep -q 'lamppost: mpi off' "$demo/configure.log"; then has_mpi=yes; fi
+backend=host
+where="on CPU cores"
+if [ "$gpus" -gt 0 ]; then
+  backend=cuda
+  where="on $gpus x $(gpu_name)"
+fi
+if [ "$gpus" -eq 1 ]; then
+  export CUDA_DEVICE_MAX_CONNECTIONS=32  # a hardware queue for each rank's stream
+  launch=("$bench" -t "$ranks" --share-devices --graph)
+  how="$ranks ranks as threads $where"
+elif [ $has_mpi = yes ]; then
+  if [ "$gpus" -gt 1 ]; then ranks=$((gpus < 8 ? gpus : 8)); fi
+  read -ra exports <<<"$(mpirun_exports)"
+  launch=(mpirun -n "$ranks" "${exports[@]}" "$bench")
+  how="$ranks processes under mpirun $where"
 else
+  if [ "$gpus" -gt 1 ]; then ranks=$((gpus < 8 ? gpus : 8)); fi
   launch=("$bench" -t "$ranks")
-  how="$ranks threads (no MPI here)"
+  how="$ranks threads (no MPI here) $where"
 fi
 
 # sweep TITLE NAME ARGUMENT...: one run of the benchmark, its table on the terminal, its report and
@@ -54,7 +75,7 @@ sweep() {
   local title=$1 name=$2 rows status=0
   shift 2
   step "$title: $how"
-  shown "$demo/$name.log" timeout 120 "${launch[@]}" "$@" -b 4K -e 1M -f 4 --backend auto \
+  shown "$demo/$name.log" timeout 120 "${launch[@]}" "$@" -b 4K -e 1M -f 4 --backend $backend \
     --html "$demo/$name.html" || status=$?
   if [ "$status" -eq 124 ]; then
     echo "$name: not done after 120 s, stopped" >&2

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Helpers of demo.sh and test.sh: time-stamped headings and quiet, logged commands. Sourced.
+# Helpers of the scripts here: time-stamped headings, quiet and logged commands, GPUs. Sourced.
 
 # step TEXT...: a heading.
 step() {
@@ -41,4 +41,35 @@ explain_failure() {
 # jobs_default: processors this process may use (a container's limit counts where nproc knows it).
 jobs_default() {
   nproc 2>/dev/null || echo 2
+}
+
+# What the scripts do with GPUs never switches NVLink multicast on: it may put GPUs that others share
+# out of service. Root may run mpirun (containers), with more ranks than cores.
+gpu_environment() {
+  export LAMPPOST_NVLS_ENABLE=0 NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+}
+
+# mpirun_exports: options that hand the switches on to processes on other nodes too. Only Open MPI has
+# and needs them.
+mpirun_exports() {
+  if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    printf -- '-x %s ' LAMPPOST_NVLS_ENABLE NCCL_NVLS_ENABLE TORCH_SYMM_MEM_DISABLE_MULTICAST NVSHMEM_DISABLE_NVLS
+  fi
+}
+
+# gpu_count: NVIDIA GPUs that this process may use.
+gpu_count() {
+  local count
+  count=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    local named=()
+    IFS=, read -ra named <<<"$CUDA_VISIBLE_DEVICES"
+    if [ ${#named[@]} -lt "$count" ]; then count=${#named[@]}; fi
+  fi
+  echo "$count"
+}
+
+gpu_name() {
+  { nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true; } | head -n 1
 }

@@ -177,6 +177,18 @@ class RowRun {
     return all;
   }
 
+  /// Whether the ranks shall make another batch to warm up; the same on all of them.
+  bool is_cold(int calls_done, std::chrono::steady_clock::time_point start) {
+    const Options& options = context_.options;
+    if (calls_done < options.warmup) return true;
+    const bool is_host = context_.seat.workbench().backend() == LP_BACKEND_HOST;
+    const std::int64_t default_ms = is_host ? 0 : 100;
+    const std::chrono::milliseconds least(options.warmup_ms == LP_DEFAULT ? default_ms
+                                                                          : options.warmup_ms);
+    const bool is_short = std::chrono::steady_clock::now() - start < least;
+    return context_.world.sum(is_short ? 1 : 0) != 0;
+  }
+
   bool timed_batches() {
     const Options& options = context_.options;
     std::vector<Contender> all = contenders();
@@ -186,8 +198,8 @@ class RowRun {
       if (!all_ok(status)) return false;
     }
     show("warming up");
-    const int warmup_batches = (options.warmup + options.iterations - 1) / options.iterations;
-    for (int i = 0; i < warmup_batches; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int done = 0; is_cold(done, start); done += options.iterations) {
       for (Contender& one : all) time_batch(one, status);
     }
     show("timing");

@@ -130,6 +130,11 @@ void declare_measurement(CLI::App& app, Options& options, RawOptions& raw) {
       ->type_name("N")
       ->group(group)
       ->check(in_range(0, 1 << 30));
+  app.add_option("--warmup-ms", options.warmup_ms,
+                 "And at least this long (default: 100 on GPUs, whose clocks rise with work; host 0)")
+      ->type_name("MS")
+      ->group(group)
+      ->check(in_range(0, 60'000));
   app.add_option("--rotate", raw.rotate,
                  "Sets of buffers that a batch goes through: auto (default; enough for twice the "
                  "device's cache), off, or a number")

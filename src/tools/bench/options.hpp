@@ -37,6 +37,7 @@ struct Options {
   int iterations = 20;           // calls of one batch
   int batches = 20;              // samples of one row
   int warmup = 5;                // calls before the first sample, at least
+  std::int64_t warmup_ms = LP_DEFAULT;  // and at least this long; LP_DEFAULT: 100 on GPUs, else 0
   int rotate_sets = 0;           // sets of buffers that a batch goes through; 0: chosen
   bool floor = false;            // measure what the machine allows, too
   Comparison compare = Comparison::kNone;

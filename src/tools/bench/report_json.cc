@@ -23,6 +23,7 @@ Json options_json(const Options& options) {
               {"iterations", options.iterations},
               {"batches", options.batches},
               {"warmup", options.warmup},
+              {"warmup_ms", options.warmup_ms},
               {"rotate_sets", options.rotate_sets},
               {"share_devices", options.sharing == Sharing::kShared},
               {"early_launch", options.early_launch},
