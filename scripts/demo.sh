@@ -50,21 +50,21 @@ has_mpi=no
 if command -v mpirun >/dev/null && ! grep -q 'lamppost: mpi off' "$demo/configure.log"; then has_mpi=yes; fi
 backend=host
 where="on CPU cores"
+if [ "$gpus" -gt 8 ]; then gpus=8; fi
 if [ "$gpus" -gt 0 ]; then
   backend=cuda
   where="on $gpus x $(gpu_name)"
 fi
+if [ "$gpus" -gt 1 ]; then ranks=$gpus; fi
 if [ "$gpus" -eq 1 ]; then
   export CUDA_DEVICE_MAX_CONNECTIONS=32  # a hardware queue for each rank's stream
   launch=("$bench" -t "$ranks" --share-devices --graph)
   how="$ranks ranks as threads $where"
 elif [ $has_mpi = yes ]; then
-  if [ "$gpus" -gt 1 ]; then ranks=$((gpus < 8 ? gpus : 8)); fi
   read -ra exports <<<"$(mpirun_exports)"
   launch=(mpirun -n "$ranks" "${exports[@]}" "$bench")
   how="$ranks processes under mpirun $where"
 else
-  if [ "$gpus" -gt 1 ]; then ranks=$((gpus < 8 ? gpus : 8)); fi
   launch=("$bench" -t "$ranks")
   how="$ranks threads (no MPI here) $where"
 fi

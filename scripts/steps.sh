@@ -58,14 +58,18 @@ mpirun_exports() {
   fi
 }
 
-# gpu_count: NVIDIA GPUs that this process may use.
+# gpu_count: NVIDIA GPUs that this process may use. In CUDA_VISIBLE_DEVICES nothing counts from a
+# negative number on.
 gpu_count() {
-  local count
+  local count named=() name visible=0
   count=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true)
   if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-    local named=()
     IFS=, read -ra named <<<"$CUDA_VISIBLE_DEVICES"
-    if [ ${#named[@]} -lt "$count" ]; then count=${#named[@]}; fi
+    for name in "${named[@]}"; do
+      if [[ $name == -* ]]; then break; fi
+      visible=$((visible + 1))
+    done
+    if [ "$visible" -lt "$count" ]; then count=$visible; fi
   fi
   echo "$count"
 }
