@@ -51,12 +51,20 @@ bool run_rank(lamppost::Communicator& communicator) {
   return wrong == 0;
 }
 
+/// On a GPU, `in` and `out` would be memory of the GPU.
+lpConfig on_the_host() {
+  lpConfig config = LP_CONFIG_INITIALIZER;
+  config.backend = LP_BACKEND_HOST;
+  return config;
+}
+
 #ifdef LAMPPOST_HAVE_MPI
 
 /// This process is one rank; mpirun started the others.
 bool run_all() {
   lpComm_t comm = nullptr;
-  if (lpCommInitMPI(&comm, MPI_COMM_WORLD, nullptr) != LP_SUCCESS) {
+  const lpConfig config = on_the_host();
+  if (lpCommInitMPI(&comm, MPI_COMM_WORLD, &config) != LP_SUCCESS) {
     std::fprintf(stderr, "lpCommInitMPI: %s\n", lpGetLastError(nullptr));
     return false;
   }
@@ -69,7 +77,8 @@ bool run_all() {
 
 /// All ranks are threads of this process.
 bool run_all() {
-  auto created = lamppost::Communicator::create_all(4);
+  const lpConfig config = on_the_host();
+  auto created = lamppost::Communicator::create_all(4, &config);
   if (failed("create_all", created.status())) return false;
   std::vector<lamppost::Communicator> communicators = created.take();
   std::vector<char> right(communicators.size(), 0);

@@ -9,8 +9,9 @@
  * - Thread safety: calls on *one* communicator are serialised by the caller, from any thread;
  *   calls on different communicators are independent. lpCommGetAsyncError, lpCommGetHealth and
  *   lpCommSetTimeout may be called at any time from any thread while the communicator exists.
- * - Pointers are "device memory" of the communicator's backend. On the host backend that is any
- *   memory of the process (malloc, stack, mmap).
+ * - Pointers are "device memory" of the communicator's backend. On GPUs: memory that the device can
+ *   reach (ordinary host memory is refused where it cannot). On the host backend that is any memory
+ *   of the process (malloc, stack, mmap).
  * - A wrong argument is refused on the host, before anything is launched, by an error that names
  *   the argument and its value.
  *
@@ -26,8 +27,11 @@
  *   to 65,536, any element-aligned pointer; 16-byte aligned pointers and rows take the fast path.
  * - Every collective can be captured into a graph after creation; only the caller's stream is used.
  * - A call does not hang: a missing peer becomes an error that names it, unless the timeout is 0.
- *   After an error the outputs of the failed call are NaN ("poison"), and in-place inputs and
- *   residuals of that call are lost. LP_SUCCESS says only that this rank's output is right.
+ *   After an error every output element of the failed call is right or NaN ("poison"), and in-place
+ *   inputs and residuals of that call are lost. LP_SUCCESS says only that this rank's output is right.
+ *   The kernel ends normally: other work of the device, its streams and a new communicator go on. A
+ *   graph that holds calls on the failed communicator replays without waiting, and gives NaN; capture
+ *   it anew on the new communicator.
  * - The caller's input may be overwritten right after the call in stream order.
  */
 #ifndef LAMPPOST_LAMPPOST_H_
@@ -76,7 +80,7 @@ typedef enum lpResult_t {
   LP_ERROR_INVALID_USAGE = 2,    /* right values at the wrong time or place */
   LP_ERROR_INVALID_HANDLE = 3,   /* null, destroyed or foreign handle */
   LP_ERROR_NOT_SUPPORTED = 4,    /* this build, device or version cannot; the text says which */
-  LP_ERROR_NOT_CAPTURABLE = 5,   /* refused because the stream is being captured */
+  LP_ERROR_NOT_CAPTURABLE = 5,   /* refused because a stream is being captured, or its capture broke */
   LP_ERROR_BUSY = 6,             /* two unordered calls on one communicator in one capture (not in
                                     this version: calls of one capture are put in order) */
   LP_ERROR_VERSION = 7,          /* struct or library of another version; nothing was read */
@@ -158,7 +162,9 @@ typedef struct lpConfig {
   uint64_t slot_bytes;           /* largest message of one launch; 0: 2 MiB; at least 256 KiB, at
                                     most 1 GiB, a multiple of 4 KiB. Memory per rank is about
                                     3 * ranks * slot_bytes. Larger calls run as several launches */
-  int32_t allow_shared_device;   /* 1: several ranks on one device (tests); default 0 */
+  int32_t allow_shared_device;   /* 1: several ranks on one device (tests); default 0. On CUDA set
+                                    CUDA_DEVICE_MAX_CONNECTIONS to at least that many, before the first
+                                    CUDA call: kernels that share a hardware queue wait for each other */
   int32_t early_launch;          /* 1: kernels may start before their predecessor ends (PDL);
                                     default 0; no effect where devices cannot */
 } lpConfig;
@@ -186,7 +192,7 @@ LAMPPOST_API lpResult_t lpCommInitAll(lpComm_t* comms, int rank_count, const int
  * and releases everything. Local: no other rank need call it, one thread may destroy its ranks in a
  * loop. NULL: success. The handle is gone whatever the result; a second destroy of it returns
  * INVALID_HANDLE. Other errors tell of something that happened before (CORRUPT: a guard word was
- * overwritten; TIMEOUT: memory was parked).
+ * overwritten; TIMEOUT: memory was parked; DRIVER: the device could not be asked, memory was parked).
  * Graphs that hold calls on `comm` must not be launched after this. */
 LAMPPOST_API lpResult_t lpCommDestroy(lpComm_t comm);
 

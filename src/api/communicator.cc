@@ -70,7 +70,10 @@ Status Communicator::check_memory(const CollectiveCall& call) {
                             {"weight", call.weight}};
   if (call.rows == 0 || call.columns == 0) return {};
   for (const Tensor& tensor : tensors) {
-    if (tensor.address == nullptr || parts_.driver->can_access(tensor.address)) continue;
+    if (tensor.address == nullptr) continue;
+    const Result<bool> can_access = parts_.driver->can_access(tensor.address);
+    if (!can_access.ok()) return can_access.status();
+    if (can_access.value()) continue;
     return Status(LP_ERROR_INVALID_ARGUMENT,
                   fmt::format("{} is {}: memory that the device cannot access (ordinary host memory?)",
                               tensor.name, tensor.address));
@@ -141,29 +144,34 @@ void Communicator::set_timeout(std::int64_t timeout_ms, std::int64_t first_call_
 }
 
 /// An eager call that has not ended, or a graph's call that has begun and not ended.
-bool Communicator::is_call_in_flight() {
+Result<bool> Communicator::is_call_in_flight() {
   Driver& driver = *parts_.driver;
   std::uint32_t ticket = 0;
-  if (!driver.read(&ticket, finished_ticket(), sizeof(ticket)).ok()) return false;
+  Status status = driver.read(&ticket, finished_ticket(), sizeof(ticket));
+  if (!status.ok()) return status;
   if (static_cast<std::int32_t>(ticket - launcher_.last_ticket()) < 0) return true;
   std::byte* own = parts_.workspace.peers.table.own();
   ControlLine line{};
   Descriptor entry{};
-  if (!driver.read(&line, own + Layout::kControlLine, sizeof(line)).ok()) return false;
+  status = driver.read(&line, own + Layout::kControlLine, sizeof(line));
+  if (!status.ok()) return status;
   const std::uint32_t sequence = line.call >> 2;
   const std::uint64_t slot = sequence % device::kRingEntries * sizeof(Descriptor);
-  if (!driver.read(&entry, own + Layout::kRing + slot, sizeof(entry)).ok()) return false;
+  status = driver.read(&entry, own + Layout::kRing + slot, sizeof(entry));
+  if (!status.ok()) return status;
   return entry.grid_blocks != 0 && entry.sequence == sequence && entry.finished == 0;
 }
 
-bool Communicator::drain(std::int64_t timeout_ms) {
+Result<bool> Communicator::drain(std::int64_t timeout_ms) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (is_call_in_flight()) {
+  while (true) {
+    const Result<bool> is_in_flight = is_call_in_flight();
+    if (!is_in_flight.ok()) return is_in_flight.status();
+    if (!is_in_flight.value()) return true;
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  return true;
 }
 
 Status Communicator::shut_down() {
@@ -172,13 +180,20 @@ Status Communicator::shut_down() {
   const auto timeout_ms = static_cast<std::int64_t>(ticks / (page().ticks_per_second / 1000));
   // Two calls in flight may have lost count of each other's ends.
   const bool may_have_lost_count = async_error(page()) == LP_ERROR_CORRUPT;
-  bool is_drained = drain(
+  Result<bool> is_drained = drain(
       may_have_lost_count ? 1000 : (timeout_ms == 0 ? kNoTimeoutMs : timeout_ms) + 1000);
-  if (!is_drained) {
+  if (is_drained.ok() && !is_drained.value()) {
     __atomic_store_n(&page().abort_requested, 1u, __ATOMIC_RELAXED);
     is_drained = drain(1000);
   }
-  if (!is_drained) {
+  if (!is_drained.ok()) {  // nobody knows whether a call still runs
+    park(std::move(parts_));
+    return Status(is_drained.status().code(),
+                  fmt::format("the device cannot be asked whether calls have ended, so the communicator's "
+                              "memory is kept until the process ends: {}",
+                              is_drained.status().message()));
+  }
+  if (!is_drained.value()) {
     park(std::move(parts_));
     return Status(LP_ERROR_TIMEOUT,
                   "a call on the communicator did not end in time; its memory is kept until the "

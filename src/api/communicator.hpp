@@ -71,8 +71,8 @@ class Communicator {
   Status launch_in_order(StreamHandle stream, Launch&& launch);
   Status order(StreamHandle stream, const StreamFacts& facts);
   std::uint32_t* finished_ticket() const;
-  bool is_call_in_flight();
-  bool drain(std::int64_t timeout_ms);
+  Result<bool> is_call_in_flight();
+  Result<bool> drain(std::int64_t timeout_ms);
 
   CommunicatorParts parts_;
   Launcher launcher_;

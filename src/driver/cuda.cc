@@ -38,7 +38,10 @@ class CudaControlPage final : public SharedMapping {
   ~CudaControlPage() override {
     if (!is_registered_) return;
     const CudaContextScope scope(device_->api(), device_->context(), Use::kSetUp);
-    if (scope.status().ok()) (void)device_->api().cuMemHostUnregister(address_);
+    const bool is_free = scope.status().ok() &&
+                         device_->api().cuMemHostUnregister(address_) == CUDA_SUCCESS;
+    // The device may still reach it: never unmapped, never reused.
+    if (!is_free) static_cast<void>(new std::shared_ptr<MemfdMapping>(memory_));
   }
 
  private:
@@ -111,7 +114,7 @@ class CudaDriver final : public Driver {
     return {};  // fills and writes have waited for themselves
   }
 
-  bool can_access(const void* address) override;
+  Result<bool> can_access(const void* address) override;
 
   StreamHandle default_stream() const override {
     return reinterpret_cast<StreamHandle>(CU_STREAM_LEGACY);
@@ -135,20 +138,22 @@ class CudaDriver final : public Driver {
   std::array<std::uintptr_t, 64> accessible_{};
 };
 
-bool CudaDriver::can_access(const void* address) {
+Result<bool> CudaDriver::can_access(const void* address) {
   constexpr int kRegionBits = 21;  // the driver's smallest granule of device memory
   const std::uintptr_t region = reinterpret_cast<std::uintptr_t>(address) >> kRegionBits;
   std::uintptr_t& known = accessible_[region % accessible_.size()];
-  if (known == region) return true;
+  if (known == region || device_->reaches_all_host_memory()) return true;
   const CudaContextScope scope(api_, device_->context(), Use::kCall);
-  if (!scope.status().ok()) return true;  // the launch will say so
+  if (!scope.status().ok()) return scope.status();
   CUdeviceptr device_address = 0;
-  if (device_->reaches_all_host_memory() ||
+  const CUresult result =
       api_.cuPointerGetAttribute(&device_address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                                 reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS) {
-    known = region;
-  }
-  return known == region;
+                                 reinterpret_cast<CUdeviceptr>(address));
+  if (result == CUDA_ERROR_INVALID_VALUE) return false;  // the driver does not know it
+  Status status = cuda_status(api_, result, "cuPointerGetAttribute", "look at a tensor's memory");
+  if (!status.ok()) return status;
+  known = region;
+  return true;
 }
 
 Result<StreamHandle> CudaDriver::create_stream() {

@@ -70,8 +70,12 @@ Status cuda_status(const CudaApi& api, CUresult result, const char* call, const 
   const char* sentence = nullptr;
   if (api.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown error";
   if (api.cuGetErrorString(result, &sentence) != CUDA_SUCCESS) sentence = nullptr;
-  const lpResult_t code =
-      result == CUDA_ERROR_OUT_OF_MEMORY ? LP_ERROR_OUT_OF_MEMORY : LP_ERROR_DRIVER;
+  lpResult_t code = LP_ERROR_DRIVER;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) code = LP_ERROR_OUT_OF_MEMORY;
+  if (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+      result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
+    code = LP_ERROR_NOT_CAPTURABLE;
+  }
   return Status(code, fmt::format("{}{}{} failed: {} ({}): {}", purpose,
                                   *purpose != '\0' ? ": " : "", call, name,
                                   static_cast<int>(result), sentence != nullptr ? sentence : "?"));

@@ -39,13 +39,13 @@ struct CudaApi {
 #undef LAMPPOST_CUDA_MEMBER
 };
 
-/// The driver, loaded and initialised (cuInit) by the first call; later calls return the same. Any
-/// thread; blocks while the driver starts. NOT_SUPPORTED with the reason: no libcuda.so.1, a driver
+/// The driver, loaded and initialised (cuInit) by the first call; later calls return the same, its failure
+/// too: a driver that is installed later is found by the next process. Any thread; blocks while the driver starts. NOT_SUPPORTED with the reason: no libcuda.so.1, a driver
 /// that is too old, or no device.
 Result<const CudaApi*> load_cuda_api();
 
 /// The status of a driver call: ok for CUDA_SUCCESS, else DRIVER (OUT_OF_MEMORY for
-/// CUDA_ERROR_OUT_OF_MEMORY) with the call's name, what it was for (may be empty), and the error's
+/// CUDA_ERROR_OUT_OF_MEMORY, NOT_CAPTURABLE for CUDA_ERROR_STREAM_CAPTURE_*) with the call's name, what it was for (may be empty), and the error's
 /// name and sentence.
 Status cuda_status(const CudaApi& api, CUresult result, const char* call, const char* purpose = "");
 

@@ -101,7 +101,7 @@ Status CudaMapping::reach_from(const CudaDevice& other) {
 CudaMapping::~CudaMapping() {
   const CudaApi& api = device_->api();
   const CudaContextScope scope(api, device_->context(), Use::kSetUp);
-  if (!scope.status().ok()) return;
+  if (!scope.status().ok()) return;  // kept: what the driver may still map is never reused
   if (is_mapped_) (void)api.cuMemUnmap(reserved_, mapped_bytes_);
   if (reserved_ != 0) (void)api.cuMemAddressFree(reserved_, mapped_bytes_);
   if (has_handle_) (void)api.cuMemRelease(handle_);

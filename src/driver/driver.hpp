@@ -104,7 +104,7 @@ class Driver {
 
   /// Whether kernels of this device can access the memory at `address`. Cheap on an address that was
   /// asked for before; may be asked while a stream is captured.
-  virtual bool can_access(const void* address) = 0;
+  virtual Result<bool> can_access(const void* address) = 0;
 
   // Streams.
   /// What a user's null stream means: the vendor's default stream; 0 where there is none (host).

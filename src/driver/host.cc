@@ -79,7 +79,7 @@ class HostDriver final : public Driver {
     return {};  // the bootstrap's next exchange orders plain stores
   }
 
-  bool can_access(const void*) override { return true; }
+  Result<bool> can_access(const void*) override { return true; }
 
   StreamHandle default_stream() const override { return 0; }
   Result<StreamHandle> create_stream() override {

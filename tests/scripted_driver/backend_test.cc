@@ -257,6 +257,16 @@ TEST_F(Backend, TheCallersContextIsRestored) {
   expect_unchanged("lpCommDestroy");
 }  // ~User: the stack below is unchanged too
 
+TEST_F(Backend, ALaunchThatACaptureForbidsIsNotCapturable) {
+  OneRank rank;
+  scripted_driver().set_failure("cuLaunchKernelEx", 1, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, -1);
+  EXPECT_EQ(rank.call(), LP_ERROR_NOT_CAPTURABLE);
+  EXPECT_NE(std::string(lpGetLastError(rank.comm)).find("cuLaunchKernelEx"), std::string::npos);
+  scripted_driver().set_failure(nullptr, 0, 0, -1);
+  EXPECT_EQ(rank.call(), LP_SUCCESS);
+  EXPECT_EQ(lpCommDestroy(rank.comm), LP_SUCCESS) << lpGetLastError(nullptr);
+}
+
 TEST_F(Backend, ACaptureSurvivesTheCallersOtherCallsAndOtherThreads) {
   Random random(announce_seed());
   const World world({{0, 1}});

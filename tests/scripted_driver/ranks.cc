@@ -124,4 +124,13 @@ void run_and_check(const World& world, const WorldOptions& options, TestCall& ca
   call.expect_right();
 }
 
+OneRank::OneRank() {
+  const lpConfig config = config_of({{0}}, 0);
+  EXPECT_EQ(lpCommInitAll(&comm, 1, nullptr, &config), LP_SUCCESS) << lpGetLastError(nullptr);
+}
+
+lpResult_t OneRank::call() {
+  return lpAllReduce(data.data(), data.data(), 100, LP_FLOAT32, LP_SUM, comm, nullptr);
+}
+
 }  // namespace lamppost::test

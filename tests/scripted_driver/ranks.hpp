@@ -73,4 +73,13 @@ class User {
 /// Enqueues `call` on every rank, on a stream of its own, waits, and compares with the reference.
 void run_and_check(const World& world, const WorldOptions& options, TestCall& call);
 
+/// One rank on device 0, and a call of 100 floats in ordinary memory, which the scripted device reaches.
+struct OneRank {
+  lpComm_t comm = nullptr;
+  std::vector<float> data = std::vector<float>(100, 1.0f);
+
+  OneRank();
+  lpResult_t call();
+};
+
 }  // namespace lamppost::test

@@ -2,6 +2,9 @@
 // its own: multicast, early launch, an image that does not fit, host memory at other addresses.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "health/health.hpp"
 #include "scripted_driver/ranks.hpp"
 
 namespace lamppost::test {
@@ -149,6 +152,59 @@ TEST(Settings, AutoTakesCuda) {
                        return std::string(backend == LP_BACKEND_CUDA ? "" : "not CUDA");
                      }),
             "");
+}
+
+TEST(Settings, AnErrorOfTheDriverIsNotTakenForOrdinaryMemory) {
+  EXPECT_EQ(in_child({}, [] {
+              OneRank rank;
+              scripted_driver().set_failure("cuPointerGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS, -1);
+              const lpResult_t result = rank.call();
+              const std::string text = lpGetLastError(rank.comm);
+              const bool is_right = result == LP_ERROR_DRIVER &&
+                                    text.find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos;
+              return is_right ? std::string() : text;
+            }),
+            "");
+}
+
+/// A device that cannot be asked any more: what a kernel may still write is kept, and said to be.
+std::string destroy_on_a_broken_device() {
+  OneRank rank;
+  if (rank.call() != LP_SUCCESS || lpCommSynchronize(rank.comm) != LP_SUCCESS) return "no call";
+  const ScriptedHandles before = scripted_driver().open_handles();
+  scripted_driver().set_failure("cuMemcpyDtoHAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS, -1);
+  const lpResult_t result = lpCommDestroy(rank.comm);
+  const std::string text = lpGetLastError(nullptr);
+  const bool is_said = text.find("kept until the process ends") != std::string::npos &&
+                       text.find("CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos;
+  if (result != LP_ERROR_DRIVER || !is_said) return std::to_string(result) + ": " + text;
+  const ScriptedHandles after = scripted_driver().open_handles();
+  return after == before ? "" : "open: " + describe(after) + "; before: " + describe(before);
+}
+
+bool is_a_control_page_mapped() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(kControlPageName) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// The control page cannot be taken from the device: it stays mapped.
+std::string destroy_with_a_page_that_stays() {
+  for (const bool fails : {false, true}) {
+    OneRank rank;
+    if (!is_a_control_page_mapped()) return "no control page";
+    if (fails) scripted_driver().set_failure("cuMemHostUnregister", 1, CUDA_ERROR_DEINITIALIZED, -1);
+    (void)lpCommDestroy(rank.comm);
+    if (is_a_control_page_mapped() != fails) return fails ? "it was unmapped" : "it was kept";
+  }
+  return "";
+}
+
+TEST(Settings, WhatABrokenDeviceMayStillWriteIsKept) {
+  EXPECT_EQ(in_child(kPageable, destroy_on_a_broken_device), "");
+  EXPECT_EQ(in_child(kPageable, destroy_with_a_page_that_stays), "");
 }
 
 }  // namespace

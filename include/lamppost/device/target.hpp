@@ -4,7 +4,7 @@
 // compiled for each target. `t` is one GPU thread: an empty object on GPUs, a fiber on the host.
 // Memory is reached only through `t`, so a helper without `t` cannot touch any.
 //
-// Targets here: host.hpp. Operations that others can express live in generic.hpp.
+// Targets here: host.hpp, cuda.hpp. Operations that others can express live in generic.hpp.
 // To add an operation: document it here, implement it in every target, add a typed test in
 // tests/device, and (for GPUs) a generated-code check.
 //
