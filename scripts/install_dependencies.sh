@@ -192,7 +192,10 @@ if ! apt install -y --no-install-recommends "${missing_required[@]}" "${missing_
   >"$log" 2>&1; then
   echo "apt-get install failed; its last lines:" >&2
   tail -n 30 "$log" >&2
-  exit 1
+  [ ${#missing_required[@]} -eq 0 ] || exit 1
+  echo "only optional parts are missing: going on without them"
+  check_versions
+  exit 0
 fi
 hash -r
 find_missing

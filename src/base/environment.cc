@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
@@ -28,7 +29,8 @@ std::optional<std::uint32_t> parse_phase(std::string_view text) {
 }
 
 bool is_step(std::string_view text) {
-  for (std::string_view step : {"allocate", "fill", "export", "import", "self-test"}) {
+  for (std::string_view step :
+       {"allocate", "fill", "export", "socket", "pidfd", "import", "self-test"}) {
     if (step == text) return true;
   }
   return false;
@@ -37,7 +39,7 @@ bool is_step(std::string_view text) {
 /// One "key=value" of LAMPPOST_FAULT; false if it makes no sense.
 bool apply(PlantedFault& fault, std::string_view key, std::string_view value) {
   if (key == "step") {
-    fault.step = value;
+    fault.steps.emplace_back(value);
     return is_step(value);
   }
   if (key == "phase") {
@@ -62,7 +64,8 @@ bool apply(PlantedFault& fault, std::string_view key, std::string_view value) {
 }  // namespace
 
 Status PlantedFault::check(int my_rank, const char* step_name) const {
-  if (step.empty() || rank != my_rank || step != step_name) return {};
+  const bool is_planted = std::find(steps.begin(), steps.end(), step_name) != steps.end();
+  if (rank != my_rank || !is_planted) return {};
   return Status(LP_ERROR_SYSTEM, fmt::format("planted by LAMPPOST_FAULT at step '{}'", step_name));
 }
 

@@ -7,18 +7,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lamppost {
 
 /// LAMPPOST_FAULT, for drills and tests: "rank=1,call=17,phase=publish,delay_ms=500" delays that
 /// rank's kernel (phase: start, publish, data, header, arrive); "rank=1,step=import" makes a step of
-/// creation fail on that rank (step: allocate, fill, export, import, self-test).
+/// creation fail on that rank (step: allocate, fill, export, socket, pidfd, import, self-test; several:
+/// "step=socket,step=pidfd").
 struct PlantedFault {
   int rank = -1;
   std::uint32_t call = 0;
   std::uint32_t phase = 0;  // device::Phase; 0: no delay is planted
   std::uint64_t delay_ms = 0;
-  std::string step;         // empty: no step fails
+  std::vector<std::string> steps;  // that fail
 
   /// An error if a fault is planted for `rank` at `step_name`.
   Status check(int my_rank, const char* step_name) const;

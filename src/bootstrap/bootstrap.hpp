@@ -57,4 +57,8 @@ Status all_gather_value(Bootstrap& bootstrap, const T& mine, std::vector<T>& all
 /// Collective. A rank that failed must still vote; an error path must never skip a collective.
 Status vote(Bootstrap& bootstrap, const Status& mine, const char* step);
 
+/// A vote() on a step that can be done in another way: `verdict` is what the ranks said, the result the
+/// bootstrap's own failure, after which the ranks cannot go on together.
+Status gather_verdict(Bootstrap& bootstrap, const Status& mine, const char* step, Status& verdict);
+
 }  // namespace lamppost

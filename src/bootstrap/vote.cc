@@ -33,7 +33,7 @@ int first_cause(const std::vector<Ballot>& ballots) {
 
 }  // namespace
 
-Status vote(Bootstrap& bootstrap, const Status& mine, const char* step) {
+Status gather_verdict(Bootstrap& bootstrap, const Status& mine, const char* step, Status& verdict) {
   Ballot ballot{mine.code(), {}};
   boot::copy_text(ballot.text, mine.message());
 
@@ -46,12 +46,20 @@ Status vote(Bootstrap& bootstrap, const Status& mine, const char* step) {
     return std::move(gathered).with_context(
         fmt::format("{} (this rank had failed: {})", phase, mine.message()));
   }
+  verdict = Status();
   const int rank = first_cause(ballots);
   if (rank < 0) return {};
   Ballot& cast = ballots[static_cast<std::size_t>(rank)];
   cast.text[sizeof(cast.text) - 1] = '\0';
-  return Status(lpResult_t(cast.code),
-                fmt::format("rank {} failed at step '{}': {}", rank, step, cast.text));
+  verdict = Status(lpResult_t(cast.code),
+                   fmt::format("rank {} failed at step '{}': {}", rank, step, cast.text));
+  return {};
+}
+
+Status vote(Bootstrap& bootstrap, const Status& mine, const char* step) {
+  Status verdict;
+  Status gathered = gather_verdict(bootstrap, mine, step, verdict);
+  return gathered.ok() ? verdict : gathered;
 }
 
 }  // namespace lamppost

@@ -11,7 +11,9 @@
 #include "bootstrap/socket_bootstrap.hpp"
 #include "health/health.hpp"
 #include "support/collective_cases.hpp"
+#include "support/environment_guard.hpp"
 #include "support/fork_launcher.hpp"
+#include "support/pidfd_probe.hpp"
 #include "support/sleep.hpp"
 
 namespace lamppost::test {
@@ -80,7 +82,8 @@ void wait_for_all(const Progress& progress) {
   }
 }
 
-TEST(Processes, ReduceRight) {
+/// A whole life of all ranks.
+void expect_right_sums() {
   const std::string address = unique_socket_address();
   const auto exits = run_ranks(kRanks, [&](int rank) {
     lpComm_t comm = join(address, rank, 30'000);
@@ -93,6 +96,15 @@ TEST(Processes, ReduceRight) {
     return lpCommDestroy(comm) == LP_SUCCESS ? 0 : 3;
   });
   for (const RankExit& exit : exits) EXPECT_EQ(exit.exit_code, 0);
+}
+
+TEST(Processes, ReduceRight) { expect_right_sums(); }
+
+TEST(Processes, ReduceRightWhereARankHasNoSocketForDescriptors) {
+  const std::string reason = why_no_pidfd();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const EnvironmentGuard fault("LAMPPOST_FAULT", "rank=1,step=socket");
+  expect_right_sums();
 }
 
 TEST(Processes, ARankThatNeverCallsIsSeenFromOutside) {

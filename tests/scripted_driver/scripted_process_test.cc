@@ -11,7 +11,9 @@
 #include "api/handles.hpp"
 #include "bootstrap/socket_bootstrap.hpp"
 #include "scripted_driver/ranks.hpp"
+#include "support/environment_guard.hpp"
 #include "support/fork_launcher.hpp"
+#include "support/pidfd_probe.hpp"
 
 namespace lamppost::test {
 namespace {
@@ -85,6 +87,17 @@ int live(const std::string& address, int rank, const WorldOptions& options) {
   return is_clean ? 0 : 4;
 }
 
+/// What one rank says, and the number of handles that it still holds.
+int fail_to_create(const std::string& address, int rank, const WorldOptions& options,
+                   Verdict& verdict) {
+  lpComm_t comm = nullptr;
+  const Status status = create(address, rank, config_of(options, rank), comm);
+  verdict.code = status.code();
+  std::strncpy(verdict.text, status.message().c_str(), kTextBytes - 1);
+  const ScriptedHandles open = scripted_driver().open_handles();
+  return open.allocations + open.reservations + open.mappings + open.registrations;
+}
+
 TEST(ScriptedProcesses, EveryProcessSeesAllDevices) {
   const std::string address = unique_socket_address();
   WorldOptions options;
@@ -125,6 +138,43 @@ TEST(ScriptedProcesses, ProcessesShareADeviceOnlyIfAllowed) {
   for (const RankExit& exit : exits) EXPECT_EQ(exit.exit_code, 0);
 }
 
+TEST(ScriptedProcesses, DeviceMemoryIsPassedWithoutSockets) {
+  const std::string reason = why_no_pidfd();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const EnvironmentGuard fault("LAMPPOST_FAULT", "rank=2,step=socket");
+  setenv("LAMPPOST_SCRIPTED_DEVICES", "3", 1);
+  const std::string address = unique_socket_address();
+  WorldOptions options;
+  options.devices = {0, 1, 2};
+  const auto exits = run_ranks(kRanks, [&](int rank) { return live(address, rank, options); });
+  unsetenv("LAMPPOST_SCRIPTED_DEVICES");
+  for (const RankExit& exit : exits) EXPECT_EQ(exit.exit_code, 0);
+}
+
+TEST(ScriptedProcesses, WithNeitherSocketsNorPidfdAllRanksSayWhoseFailedFirst) {
+  Verdict* verdicts = shared_verdicts();
+  const EnvironmentGuard fault("LAMPPOST_FAULT", "rank=1,step=socket,step=pidfd");
+  setenv("LAMPPOST_SCRIPTED_DEVICES", "3", 1);
+  const std::string address = unique_socket_address();
+  WorldOptions options;
+  options.devices = {0, 1, 2};
+  const auto exits = run_ranks(kRanks, [&](int rank) {
+    (void)scripted_driver();
+    return fail_to_create(address, rank, options, verdicts[rank]);
+  });
+  unsetenv("LAMPPOST_SCRIPTED_DEVICES");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(exits[static_cast<std::size_t>(rank)].exit_code, 0) << "rank " << rank << " leaks";
+    EXPECT_EQ(verdicts[rank].code, LP_ERROR_SYSTEM);
+    EXPECT_STREQ(verdicts[rank].text, verdicts[0].text);
+  }
+  const std::string text = verdicts[0].text;
+  EXPECT_EQ(text.find("rank 1 failed at step 'connect Unix sockets"), 0u) << text;
+  EXPECT_NE(text.find("rank 1 failed at step 'take memory descriptors by pidfd'"), std::string::npos)
+      << text;
+  munmap(verdicts, kRanks * sizeof(Verdict));
+}
+
 TEST(ScriptedProcesses, ACallThatFailsInOneProcessIsNamedInAll) {
   Verdict* verdicts = shared_verdicts();
   for (const char* call :
@@ -140,12 +190,7 @@ TEST(ScriptedProcesses, ACallThatFailsInOneProcessIsNamedInAll) {
       WorldOptions options;
       options.devices = {0, 1, 2};
       options.setup_timeout_ms = 2'000;
-      lpComm_t comm = nullptr;
-      const Status status = create(address, rank, config_of(options, rank), comm);
-      verdicts[rank].code = status.code();
-      std::strncpy(verdicts[rank].text, status.message().c_str(), kTextBytes - 1);
-      const ScriptedHandles open = scripted_driver().open_handles();
-      return open.allocations + open.reservations + open.mappings + open.registrations;
+      return fail_to_create(address, rank, options, verdicts[rank]);
     });
     unsetenv("LAMPPOST_SCRIPTED_DEVICES");
     const std::string name(call, std::strchr(call, ':'));

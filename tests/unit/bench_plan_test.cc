@@ -149,6 +149,16 @@ TEST(BenchDevices, ConfigurationSaysWhatWasAskedFor) {
   EXPECT_EQ(asked.early_launch, 1);
 }
 
+TEST(BenchOptions, WarmUpLastsAWhileOnGpusAndTwiceWhereTheyAreIdle) {
+  const Options plain = *parse({}).options;
+  EXPECT_EQ(warmup_ms_of(plain, LP_BACKEND_HOST, true), 0);
+  EXPECT_EQ(warmup_ms_of(plain, LP_BACKEND_CUDA, true), 200);
+  EXPECT_EQ(warmup_ms_of(plain, LP_BACKEND_CUDA, false), 100);
+  const Options asked = *parse({"--warmup-ms", "7"}).options;
+  EXPECT_EQ(warmup_ms_of(asked, LP_BACKEND_HOST, false), 7);
+  EXPECT_EQ(warmup_ms_of(*parse({"--warmup-ms", "0"}).options, LP_BACKEND_CUDA, true), 0);
+}
+
 TEST(BenchOptions, Rotation) {
   EXPECT_EQ(parse({}).options->rotate_sets, 0);
   EXPECT_EQ(parse({"--rotate", "auto"}).options->rotate_sets, 0);

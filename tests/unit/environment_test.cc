@@ -38,6 +38,15 @@ TEST(PlantedFaultText, StepFailsOnlyItsRank) {
   EXPECT_EQ(fault.value().check(2, "fill").code(), LP_ERROR_SYSTEM);
 }
 
+TEST(PlantedFaultText, SeveralStepsFailOnOneRank) {
+  auto fault = parse_planted_fault("rank=0,step=socket,step=pidfd");
+  ASSERT_TRUE(fault.ok());
+  EXPECT_EQ(fault.value().check(0, "socket").code(), LP_ERROR_SYSTEM);
+  EXPECT_EQ(fault.value().check(0, "pidfd").code(), LP_ERROR_SYSTEM);
+  EXPECT_TRUE(fault.value().check(0, "import").ok());
+  EXPECT_TRUE(fault.value().check(1, "socket").ok());
+}
+
 TEST(PlantedFaultText, NonsenseIsRefusedAndNamed) {
   EXPECT_TRUE(parse_planted_fault("").ok());
   for (const char* text : {"rank", "rank=", "rank=1x", "=3", "colour=red", "rank=1,,call=2"}) {

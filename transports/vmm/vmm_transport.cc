@@ -62,7 +62,7 @@ class VmmTransport final : public Transport {
       if (exported.status().ok()) exported = driver.export_descriptor(*own);
       status = vote(bootstrap, exported.status(), "export memory");
       if (!status.ok()) return status;
-      auto received = exchange_descriptors(bootstrap, exported.value(), remote);
+      auto received = exchange_descriptors(bootstrap, {exported.value(), remote, fault});
       if (!received.ok()) return received.status();
       descriptors = received.take();
     }

@@ -181,10 +181,10 @@ class RowRun {
   bool is_cold(int calls_done, std::chrono::steady_clock::time_point start) {
     const Options& options = context_.options;
     if (calls_done < options.warmup) return true;
-    const bool is_host = context_.seat.workbench().backend() == LP_BACKEND_HOST;
-    const std::int64_t default_ms = is_host ? 0 : 100;
-    const std::chrono::milliseconds least(options.warmup_ms == LP_DEFAULT ? default_ms
-                                                                          : options.warmup_ms);
+    const bool is_first = workload_.row.index == 0 && !context_.floor.is_measured;
+    const std::chrono::milliseconds least(
+        warmup_ms_of(options, context_.seat.workbench().backend(), is_first));
+    if (least.count() == 0) return false;
     const bool is_short = std::chrono::steady_clock::now() - start < least;
     return context_.world.sum(is_short ? 1 : 0) != 0;
   }

@@ -131,7 +131,8 @@ void declare_measurement(CLI::App& app, Options& options, RawOptions& raw) {
       ->group(group)
       ->check(in_range(0, 1 << 30));
   app.add_option("--warmup-ms", options.warmup_ms,
-                 "And at least this long (default: 100 on GPUs, whose clocks rise with work; host 0)")
+                 "And at least this long, twice for what comes first (default: 100 on GPUs, whose "
+                 "clocks rise with work; host 0)")
       ->type_name("MS")
       ->group(group)
       ->check(in_range(0, 60'000));

@@ -37,7 +37,7 @@ struct Options {
   int iterations = 20;           // calls of one batch
   int batches = 20;              // samples of one row
   int warmup = 5;                // calls before the first sample, at least
-  std::int64_t warmup_ms = LP_DEFAULT;  // and at least this long; LP_DEFAULT: 100 on GPUs, else 0
+  std::int64_t warmup_ms = LP_DEFAULT;  // and at least this long; see warmup_ms_of
   int rotate_sets = 0;           // sets of buffers that a batch goes through; 0: chosen
   bool floor = false;            // measure what the machine allows, too
   Comparison compare = Comparison::kNone;
@@ -86,6 +86,10 @@ std::optional<std::uint64_t> parse_size(std::string_view text);
 /// The rows of a run, smallest first; sizes are rounded down to whole elements (plain) or up to
 /// whole tokens (fused), and equal neighbours are merged.
 std::vector<Row> plan_rows(const Options& options);
+
+/// How long a row is warmed up at least: what was asked for, else 100 ms on GPUs and 0 on the host.
+/// Twice as long for what comes first, --floor or a row: it finds the device idle, at a low clock.
+std::int64_t warmup_ms_of(const Options& options, lpBackend_t backend, bool is_first);
 
 /// "all_reduce", "all_reduce_rmsnorm", "host_cost" or "init"; "eager" or "graph".
 const char* operation_name(Operation operation);

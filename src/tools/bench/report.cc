@@ -73,8 +73,9 @@ std::string how_batches_are_measured(const Options& options) {
       "clock readings of a batch; host is the enqueueing alone, for one call. device and dev skew "
       "are the same by timestamps that the devices take in front of and behind {2} more batches "
       "(latest end - latest start; latest - earliest start). Before the first sample at least {3} "
-      "calls ran in the same mode, on GPUs for 100 ms unless --warmup-ms says else. A row is warm if the buffers that a batch goes through fit the "
-      "device's last-level cache together, cold if not, - if its size is not known.",
+      "calls ran in the same mode, on GPUs for 100 ms (the first row 200 ms) unless --warmup-ms says "
+      "else. A row is warm if the buffers that a batch goes through fit the device's last-level "
+      "cache together, cold if not, - if its size is not known.",
       options.iterations, fmt::format(fmt::runtime(enqueue), options.iterations), options.batches,
       options.warmup);
 }

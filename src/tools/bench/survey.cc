@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include "tools/bench/batch.hpp"
@@ -31,6 +32,18 @@ class SurveyRun {
     if (world_.any(!status.ok())) return other_failed(status);
     result_ = result.take();
     clock_ = clock.take();
+    return {};
+  }
+
+  /// Empty kernels for a while, on all ranks equally long.
+  Status warm_up(std::chrono::milliseconds least) {
+    const auto start = std::chrono::steady_clock::now();
+    Status status;
+    while (world_.any(std::chrono::steady_clock::now() - start < least)) {
+      for (int i = 0; status.ok() && i < kNodes; ++i) status = enqueue_probe(seat_, {});
+      if (status.ok()) status = seat_.workbench().synchronize(seat_.stream());
+      if (world_.any(!status.ok())) return other_failed(status);
+    }
     return {};
   }
 
@@ -187,6 +200,8 @@ Result<Floor> measure_floor(World& world, RankSeat& probes, const Options& optio
   SurveyRun run(world, probes);
   Floor floor;
   Status status = run.start();
+  const std::int64_t warmup_ms = warmup_ms_of(options, probes.workbench().backend(), true);
+  if (status.ok()) status = run.warm_up(std::chrono::milliseconds(warmup_ms));
   if (status.ok()) status = fill_floor(run, world.rank_count(), options, floor);
   if (!status.ok()) return status;
   return floor;

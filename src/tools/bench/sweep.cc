@@ -94,6 +94,12 @@ std::vector<Row> plan_rows(const Options& options) {
   return rows;
 }
 
+std::int64_t warmup_ms_of(const Options& options, lpBackend_t backend, bool is_first) {
+  const std::int64_t default_ms = backend == LP_BACKEND_HOST ? 0 : 100;
+  const std::int64_t ms = options.warmup_ms == LP_DEFAULT ? default_ms : options.warmup_ms;
+  return is_first ? 2 * ms : ms;
+}
+
 const char* operation_name(Operation operation) {
   switch (operation) {
     case Operation::kAllReduceRmsNorm:
