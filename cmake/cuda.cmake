@@ -84,24 +84,32 @@ set(lamppost_nvcc_flags -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false
 set(lamppost_cuda_folder ${PROJECT_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${lamppost_cuda_folder})
 
+# The kernels of one chip: `output`.ptx and `output`.cubin. A folder in ARGN may hold another
+# collectives/kernels.def.
+function(lamppost_kernels_of_chip chip output)
+  set(first_folders ${ARGN})
+  list(TRANSFORM first_folders PREPEND -I)
+  add_custom_command(OUTPUT ${output}.ptx
+    COMMAND ${LAMPPOST_NVCC} ${first_folders} ${lamppost_nvcc_flags} -arch=compute_${chip} -ptx
+      -MD -MF ${output}.ptx.d -MT ${output}.ptx ${PROJECT_SOURCE_DIR}/collectives/entry_cuda.cu
+      -o ${output}.ptx
+    DEPENDS ${PROJECT_SOURCE_DIR}/collectives/entry_cuda.cu DEPFILE ${output}.ptx.d
+    COMMENT "Kernels for sm_${chip}: PTX" VERBATIM)
+  add_custom_command(OUTPUT ${output}.cubin
+    COMMAND ${LAMPPOST_NVCC} -arch=sm_${chip} -cubin -O3 -fmad=false
+      -Xptxas --warn-on-spills,-Werror ${output}.ptx -o ${output}.cubin
+    DEPENDS ${output}.ptx COMMENT "Kernels for sm_${chip}: machine code" VERBATIM)
+endfunction()
+
 set(lamppost_ptx_files "")
 set(lamppost_cubin_files "")
 set(lamppost_images "")
 foreach(chip ${lamppost_chips})
-  set(ptx ${lamppost_cuda_folder}/kernels_sm_${chip}.ptx)
-  set(cubin ${lamppost_cuda_folder}/kernels_sm_${chip}.cubin)
-  add_custom_command(OUTPUT ${ptx}
-    COMMAND ${LAMPPOST_NVCC} ${lamppost_nvcc_flags} -arch=compute_${chip} -ptx
-      -MD -MF ${ptx}.d -MT ${ptx} ${PROJECT_SOURCE_DIR}/collectives/entry_cuda.cu -o ${ptx}
-    DEPENDS ${PROJECT_SOURCE_DIR}/collectives/entry_cuda.cu DEPFILE ${ptx}.d
-    COMMENT "Kernels for sm_${chip}: PTX" VERBATIM)
-  add_custom_command(OUTPUT ${cubin}
-    COMMAND ${LAMPPOST_NVCC} -arch=sm_${chip} -cubin -O3 -fmad=false
-      -Xptxas --warn-on-spills,-Werror ${ptx} -o ${cubin}
-    DEPENDS ${ptx} COMMENT "Kernels for sm_${chip}: machine code" VERBATIM)
-  list(APPEND lamppost_ptx_files ${ptx})
-  list(APPEND lamppost_cubin_files ${cubin})
-  list(APPEND lamppost_images --image3=kind=elf,sm=${chip},file=${cubin})
+  set(output ${lamppost_cuda_folder}/kernels_sm_${chip})
+  lamppost_kernels_of_chip(${chip} ${output})
+  list(APPEND lamppost_ptx_files ${output}.ptx)
+  list(APPEND lamppost_cubin_files ${output}.cubin)
+  list(APPEND lamppost_images --image3=kind=elf,sm=${chip},file=${output}.cubin)
 endforeach()
 set(lamppost_fatbin ${lamppost_cuda_folder}/kernels.fatbin)
 add_custom_command(OUTPUT ${lamppost_fatbin}

@@ -38,10 +38,11 @@ class CudaControlPage final : public SharedMapping {
   ~CudaControlPage() override {
     if (!is_registered_) return;
     const CudaContextScope scope(device_->api(), device_->context(), Use::kSetUp);
-    const bool is_free = scope.status().ok() &&
-                         device_->api().cuMemHostUnregister(address_) == CUDA_SUCCESS;
-    // The device may still reach it: never unmapped, never reused.
-    if (!is_free) static_cast<void>(new std::shared_ptr<MemfdMapping>(memory_));
+    if (scope.status().ok()) {
+      (void)device_->api().cuMemHostUnregister(address_);  // an error may be an earlier call's
+    } else {  // the device may still reach it: never unmapped, never reused
+      static_cast<void>(new std::shared_ptr<MemfdMapping>(memory_));
+    }
   }
 
  private:

@@ -81,6 +81,12 @@ def problems(text: str, expected: list[str]) -> list[str]:
     return found
 
 
+def not_copied(text: str, original: str) -> list[str]:
+    lines = [line for line in text.splitlines() if line.startswith("LAMPPOST_")]
+    return [f"not a line of the list of all kernels: {line}" for line in lines
+            if line not in original.splitlines()]
+
+
 GOOD = """
 .target sm_90a
 .visible .entry all_reduce_x(
@@ -115,12 +121,18 @@ def self_test() -> list[str]:
         assert old in GOOD, old
         if not any(wanted in p for p in problems(GOOD.replace(old, new), ["all_reduce_x"])):
             failures.append(f"planted fault not found: {wanted}")
+    if not_copied("LAMPPOST_A(x, 1)", "LAMPPOST_A(x, 1)\n"):
+        failures.append("a copied line is taken for another")
+    if not not_copied("LAMPPOST_A(x, 1)", "LAMPPOST_A(x, 2)\n"):
+        failures.append("planted fault not found: a line that is no copy")
     return failures
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernels", type=pathlib.Path, help="collectives/kernels.def")
+    parser.add_argument("--copied-from", type=pathlib.Path,
+                        help="the list that every line of --kernels must also stand in")
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("ptx", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
@@ -132,6 +144,8 @@ def main() -> int:
         expected = KERNEL_LINE.findall(options.kernels.read_text())
         found = [f"{path.name}: {p}" for path in options.ptx
                  for p in problems(path.read_text(), expected)]
+        if options.copied_from is not None:
+            found += not_copied(options.kernels.read_text(), options.copied_from.read_text())
     for line in found:
         print(line)
     return 1 if found else 0

@@ -190,14 +190,22 @@ bool is_a_control_page_mapped() {
   return false;
 }
 
-/// The control page cannot be taken from the device: it stays mapped.
+/// The thread cannot be given the context in which the control page is registered: it stays mapped.
 std::string destroy_with_a_page_that_stays() {
+  int looks = 0;  // at the thread's context, up to the one for the page
   for (const bool fails : {false, true}) {
     OneRank rank;
     if (!is_a_control_page_mapped()) return "no control page";
-    if (fails) scripted_driver().set_failure("cuMemHostUnregister", 1, CUDA_ERROR_DEINITIALIZED, -1);
+    scripted_driver().clear_calls();
+    if (fails) {
+      scripted_driver().set_failure("cuCtxGetCurrent", looks, CUDA_ERROR_CONTEXT_IS_DESTROYED, -1);
+    }
     (void)lpCommDestroy(rank.comm);
     if (is_a_control_page_mapped() != fails) return fails ? "it was unmapped" : "it was kept";
+    for (const CallRecord& call : scripted_calls()) {
+      if (call.name == "cuMemHostUnregister") break;
+      looks += call.name == "cuCtxGetCurrent" ? 1 : 0;
+    }
   }
   return "";
 }
