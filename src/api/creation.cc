@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -38,6 +40,7 @@ struct CreationFacts {
   std::int64_t allow_shared_device;
   std::int64_t early_launch;
   std::uint64_t communicator_id;    // rank 0's draw is used
+  std::uint64_t process;            // a number of its own
   std::uint32_t resident_blocks;    // for block_budget()
   std::uint32_t max_block_threads;  // minimum
   DeviceUuid uuid;
@@ -57,6 +60,7 @@ CreationFacts facts_of(const ResolvedConfig& config, const DeviceFacts& device) 
   facts.allow_shared_device = config.allow_shared_device ? 1 : 0;
   facts.early_launch = config.early_launch ? 1 : 0;
   facts.communicator_id = process_identity().nonce[0] ^ reinterpret_cast<std::uintptr_t>(&facts);
+  facts.process = process_identity().nonce[0];
   facts.resident_blocks = device.resident_blocks;
   facts.max_block_threads = device.max_block_threads;
   facts.uuid = device.uuid;
@@ -127,6 +131,23 @@ Status check_devices(const std::vector<CreationFacts>& all) {
   return {};
 }
 
+/// Says once a process, on stderr, that its ranks on one device have too few hardware queues: it works
+/// until two streams share one.
+void warn_of_shared_queues(const std::vector<CreationFacts>& all, std::size_t rank,
+                           const DeviceFacts& device) {
+  static std::atomic_flag is_said = ATOMIC_FLAG_INIT;
+  const auto ranks = std::count_if(all.begin(), all.end(), [&](const CreationFacts& facts) {
+    return facts.process == all[rank].process && facts.uuid == all[rank].uuid;
+  });
+  if (device.stream_queues == 0 || ranks <= static_cast<std::ptrdiff_t>(device.stream_queues)) return;
+  if (is_said.test_and_set()) return;
+  fmt::print(stderr,
+             "lamppost: warning: {} ranks of this process share {}, whose streams have {} hardware queues: "
+             "kernels of two ranks in one queue wait for each other until they time out. Set "
+             "CUDA_DEVICE_MAX_CONNECTIONS={} (at most 32) before the process's first CUDA call\n",
+             ranks, device.name, device.stream_queues, ranks);
+}
+
 /// Blocks that every rank can have resident at once: the least over all ranks of what its device holds,
 /// shared by the ranks on it, and by two launches where one may start before the other ends.
 Result<std::uint32_t> block_budget(const std::vector<CreationFacts>& all) {
@@ -181,6 +202,7 @@ Status agree(Bootstrap& bootstrap, const CreationOptions& options, CommunicatorP
   if (status.ok()) status = compare_facts(all);  // the same verdict on all ranks
   if (status.ok()) status = check_devices(all);
   if (!status.ok()) return status;
+  warn_of_shared_queues(all, static_cast<std::size_t>(bootstrap.rank()), device);
   const Result<std::uint32_t> budget = block_budget(all);
   if (!budget.ok()) return budget.status();
   const std::uint32_t blocks =

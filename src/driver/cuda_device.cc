@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -38,6 +39,14 @@ Status check_abilities(const CudaApi& api, CUdevice device, const std::string& n
     }
   }
   return {};
+}
+
+/// As the driver reads it at its start (CUDA Programming Guide, "CUDA Environment Variables"): 1 to 32, 8
+/// if it is not set.
+std::uint32_t stream_queues() {
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (text == nullptr) return 8;
+  return static_cast<std::uint32_t>(std::clamp(std::atol(text), 1L, 32L));
 }
 
 }  // namespace
@@ -125,6 +134,7 @@ Status CudaDevice::read_facts() {
   facts_.chip = static_cast<std::uint32_t>(major * 10 + minor);
   facts_.lanes = 32;
   facts_.ticks_per_second = 1'000'000'000;  // %globaltimer
+  facts_.stream_queues = stream_queues();
   if (major * 10 + minor < kOldestChip) {
     return Status(LP_ERROR_NOT_SUPPORTED,
                   fmt::format("{} has compute capability {}.{}; 8.0 is needed", name, major, minor));

@@ -42,6 +42,9 @@ struct DeviceFacts {
   std::uint32_t resident_blocks; // of any kernel's largest block, on an otherwise idle device
   std::uint32_t max_block_threads;  // of any kernel; some take fewer (KernelInfo::most_threads)
   std::uint64_t ticks_per_second;  // of device ticks
+  /// Hardware queues that this process's streams share on the device: kernels in one queue may wait for
+  /// each other. 0: no such thing.
+  std::uint32_t stream_queues = 0;
 };
 
 /// Shared memory: a mapping of it, and (the owner's) the descriptor that exports it. Unmapped when

@@ -1,7 +1,11 @@
 // The CUDA backend under other settings of the scripted driver and of the operator, each in a process of
 // its own: multicast, early launch, an image that does not fit, host memory at other addresses.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fstream>
 
 #include "health/health.hpp"
@@ -165,6 +169,34 @@ TEST(Settings, AnErrorOfTheDriverIsNotTakenForOrdinaryMemory) {
               return is_right ? std::string() : text;
             }),
             "");
+}
+
+/// What three ranks on one device write to stderr while they are created.
+std::string said_by_three_ranks(const char* queues) {
+  return in_child({{"LAMPPOST_SCRIPTED_PAGEABLE", "1"}, {"CUDA_DEVICE_MAX_CONNECTIONS", queues}}, [] {
+    std::FILE* file = std::tmpfile();
+    const int terminal = dup(2);
+    dup2(fileno(file), 2);
+    WorldOptions options;
+    options.devices = {0, 0, 0};
+    options.allow_shared_device = true;
+    const bool is_made = World(options).ok();
+    dup2(terminal, 2);
+    close(terminal);
+    std::rewind(file);
+    std::array<char, 1000> text{};
+    (void)!std::fread(text.data(), 1, text.size() - 1, file);
+    std::fclose(file);
+    return is_made ? std::string(text.data()) : std::string("not created");
+  });
+}
+
+TEST(Settings, TooFewHardwareQueuesForTheRanksOfADeviceAreToldOnce) {
+  const std::string said = said_by_three_ranks("2");
+  EXPECT_NE(said.find("3 ranks of this process share Scripted GPU 0"), std::string::npos) << said;
+  EXPECT_NE(said.find("CUDA_DEVICE_MAX_CONNECTIONS=3"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(said_by_three_ranks("3"), "");
 }
 
 /// A device that cannot be asked any more: what a kernel may still write is kept, and said to be.
