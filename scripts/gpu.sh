@@ -57,7 +57,8 @@ measured() {
   shift 2
   while [ "$1" != -- ]; do launcher+=("$1"); shift; done
   shift
-  run "$name" "$seconds" "${launcher[@]}" "$bench" --backend cuda "$@" \
+  # A rank that is missing is named after 10 s.
+  run "$name" "$seconds" "${launcher[@]}" "$bench" --backend cuda --timeout-ms 10000 "$@" \
     --json "$folder/$name.json" --csv "$folder/$name.csv" --html "$folder/$name.html"
 }
 
