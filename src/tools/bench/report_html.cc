@@ -40,14 +40,14 @@ h2 { font-size: 16px; margin: 0 0 8px; }
 .tile b { display: block; font-size: 24px; line-height: 1.3; font-weight: 600; }
 .tile span { color: #5b6675; font-size: 13px; }
 section { padding: 20px; margin: 0 0 16px; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 32px; }
+.pair { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 32px; }
 svg { width: 100%; height: auto; display: block; font-family: inherit; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { font-size: 13px; font-weight: 600; color: #5b6675; text-align: right; vertical-align: bottom;
-  padding: 4px 12px 8px; border-bottom: 2px solid #d9dfe7; }
+  padding: 4px 10px 8px; border-bottom: 2px solid #d9dfe7; }
 th small { display: block; font-weight: 400; }
-td { text-align: right; padding: 6px 12px; border-bottom: 1px solid #edf0f4; }
+td { text-align: right; padding: 6px 10px; border-bottom: 1px solid #edf0f4; white-space: nowrap; }
 td:first-child, th:first-child { text-align: left; padding-left: 0; }
 td.right { color: #14532d; }
 tr.wrong td { background: #fde8e6; color: #7f1d1d; font-weight: 600; border: 0; }
