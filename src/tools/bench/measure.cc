@@ -105,6 +105,9 @@ class RowRun {
     Batch batch = make_batch(result_.rotation.sets);
     Status status = batch.prepare();
     if (status.ok()) status = reset_all();
+    // Where ranks share a device, a copy may lie in a hardware queue behind a kernel that waits for the
+    // rank whose copy it is.
+    context_.world.barrier();
     if (status.ok()) status = batch.enqueue();
     if (status.ok()) status = finish(batch);
     return status;
