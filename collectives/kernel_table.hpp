@@ -23,8 +23,8 @@ struct KernelInfo {
   Epilogue epilogue;
   std::uint32_t most_threads;  // of a block, where the device allows as many
 
-  /// Takes one row a block and one fragment a thread only. Where that is not enough, the kernel of any
-  /// world takes the launch: the two are the same protocol and give the same bits.
+  /// Takes one row a block and one fragment a thread only, each a whole and aligned one. Elsewhere the
+  /// kernel of any world takes the launch: the two are the same protocol and give the same bits.
   constexpr bool is_single() const { return world != 0; }
 };
 

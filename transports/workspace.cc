@@ -28,7 +28,7 @@ Status fill(Driver& driver, const Layout& layout, std::byte* memory) {
   Status status = driver.fill_words(memory, 0, Layout::kControlBytes / kWord);
   if (status.ok()) {
     status = driver.fill_words(memory + layout.channel(0), 0x80000000u,
-                               device::kChannels * layout.channel_bytes() / kWord);
+                               device::kChannels * layout.generation(device::kGenerations) / kWord);
   }
   for (const Guard& guard : guards(layout)) {
     if (!status.ok()) return status;

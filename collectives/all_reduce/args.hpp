@@ -27,6 +27,8 @@ struct OneShotArgs {
   std::uint32_t rows;
   std::uint32_t element_count;  // rows * row_elements, or less: the last row may be short
   std::uint32_t row_elements;   // a multiple of 8 unless there is one row a tensor row
+  std::uint32_t row_fragments;  // of a full row
+  std::uint32_t fragments;      // of all rows
   std::uint32_t is_aligned;     // every tensor and row starts on 16 bytes
   std::uint32_t is_whole;       // is_aligned, and every fragment has eight elements
   RmsNormArgs norm;

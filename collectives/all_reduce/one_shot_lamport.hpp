@@ -2,7 +2,8 @@
 //
 // shape    A row is one tensor row (fused) or a block's worth of elements (plain). Blocks take rows by
 //          turns; a thread takes 8-element fragments of the row. Any block of whole warps; any grid,
-//          but the kernels of an exact world have one row a block and one fragment a thread.
+//          but the kernels of an exact world have one row a block and one fragment a thread, of whole calls
+//          (OneShotArgs::is_whole).
 // memory   Rank r's fragment f of row w lies, in every peer, at pack (w * fragments + f) * packs a
 //          fragment of rank r's part of this call's generation (device/lamport.hpp has the picture).
 // steps    1. Push every fragment of this rank's input, rounded as it is and free of sentinels, to
@@ -30,30 +31,44 @@ struct OneShotShared {
   EpilogueShared epilogue;
 };
 
-/// Adds one fragment of all ranks, in rank order from +0. False: something has not come yet.
+/// Adds one fragment of all ranks in fp32, in rank order from +0, and rounds once. False: something has
+/// not come yet. The sum is no -0: from +0 none can come, and a sum of 16-bit values is a multiple of
+/// their smallest, so that it does not round to zero.
 template <class T, class Element, class Session>
-LAMPPOST_DEVICE bool add_over_ranks(Session& session, std::uint32_t first_pack,
-                                    const Fragment<Element>& own, float (&sum)[kFragmentElements],
+LAMPPOST_DEVICE bool sum_over_ranks(Session& session, std::uint32_t first_pack,
+                                    const Fragment<Element>& own, Fragment<Element>& sum,
                                     typename Session::Missing& missing) {
-  constexpr int kElementsPerPack = kFragmentElements / Fragment<Element>::kPacks;
-  for (float& value : sum) value = 0.0f;
-  for (int p = 0; p < Fragment<Element>::kPacks; ++p) {
-    for (std::uint32_t rank = 0; rank < session.rank_count(); rank += Session::kBatch) {
-      const auto add = [&](const device::Pack& pack) {
-        Fragment<Element> part;
-        part.pack[p] = pack;
-        float values[kFragmentElements];
-        device::widen<T>(part, values);
-        for (int i = p * kElementsPerPack; i < (p + 1) * kElementsPerPack; ++i) sum[i] += values[i];
-      };
-      if (!session.receive({first_pack + p, rank}, own.pack[p], add, missing)) return false;
+  constexpr int kPacks = Fragment<Element>::kPacks;
+  if constexpr (Session::kIsPair) {  // one addition; what was sent is no -0, so it needs no +0 before
+    Fragment<Element> other;
+    for (int p = 0; p < kPacks; ++p) {
+      if (!session.receive_other(first_pack + p, other.pack[p], missing)) return false;
     }
+    sum = device::add_fragments<T>(own, other);
+  } else {
+    constexpr int kElementsPerPack = kFragmentElements / kPacks;
+    float values[kFragmentElements] = {};
+    for (int p = 0; p < kPacks; ++p) {
+      for (std::uint32_t rank = 0; rank < session.rank_count(); rank += Session::kBatch) {
+        const auto add = [&](const device::Pack& pack) {
+          Fragment<Element> part;
+          part.pack[p] = pack;
+          float more[kFragmentElements];
+          device::widen<T>(part, more);
+          for (int i = p * kElementsPerPack; i < (p + 1) * kElementsPerPack; ++i) {
+            values[i] += more[i];
+          }
+        };
+        if (!session.receive({first_pack + p, rank}, own.pack[p], add, missing)) return false;
+      }
+    }
+    sum = device::round_fragment<T, Element>(values);
   }
   return true;
 }
 
 /// One thread's way through the call: its fragments in the order of rows and passes. The first one's
-/// loads are issued before anything else of the call.
+/// loads are issued before the control line is waited for.
 template <class T, class Element, int kWorld, template <class, class, bool> class Epilogue>
 class OneShotThread {
  public:
@@ -64,21 +79,23 @@ class OneShotThread {
 
   LAMPPOST_DEVICE OneShotThread(T& t, const OneShotArgs& args, EpilogueHere& epilogue)
       : t_(t), args_(args), epilogue_(epilogue) {
-    if (t.block_rank() >= args.rows) return;
-    const Row row(args, t.block_rank());
-    has_first_ = t.thread_rank() < row.fragments();
-    if (has_first_) begin({row, t.thread_rank()});
+    const FragmentPlace place(args, t.block_rank(), t.thread_rank());
+    has_first_ = place.index < args.row_fragments && place.fragment < args.fragments;
+    if (has_first_) begin(place);
   }
 
   LAMPPOST_DEVICE void push(Session& session) {
-    if (has_first_) push_fragment(session, t_.block_rank(), t_.thread_rank(), own_);
+    if (has_first_) {
+      own_ = device::without_negative_zero<T>(own_);
+      push_fragment(session, {args_, t_.block_rank(), t_.thread_rank()}, own_);
+    }
     if constexpr (!kIsSingle) push_others(session);
   }
 
   /// Waits for one row and sums it; every thread of the block makes every pass.
-  LAMPPOST_DEVICE void sum(Session& session, const Row& row) {
+  LAMPPOST_DEVICE void sum(Session& session, std::uint32_t row) {
     if constexpr (kIsSingle) {
-      if (has_first_) sum_fragment(session, {row, t_.thread_rank()});
+      if (has_first_) sum_fragment(session, {args_, row, t_.thread_rank()});
       epilogue_.end_pass(0);
     } else {
       sum_passes(session, row);
@@ -87,38 +104,34 @@ class OneShotThread {
 
  private:
   LAMPPOST_DEVICE void push_others(Session& session) {
-    for (std::uint32_t i : over_blocks(t_, args_.rows)) {
-      const Row row(args_, i);
-      const std::uint32_t done = i == t_.block_rank() ? t_.block_threads() : 0;
-      for (std::uint32_t index = done + t_.thread_rank(); index < row.fragments();
+    for (std::uint32_t row : over_blocks(t_, args_.rows)) {
+      const std::uint32_t done = row == t_.block_rank() ? t_.block_threads() : 0;
+      const std::uint32_t fragments = fragments_of_row(args_, row);
+      for (std::uint32_t index = done + t_.thread_rank(); index < fragments;
            index += t_.block_threads()) {
-        push_fragment(session, i, index, input({row, index}));
+        const FragmentPlace place(args_, row, index);
+        push_fragment(session, place, device::without_negative_zero<T>(input(place)));
       }
     }
   }
 
-  LAMPPOST_DEVICE void sum_passes(Session& session, const Row& row) {
-    const std::uint32_t fragments = row.fragments();
+  LAMPPOST_DEVICE void sum_passes(Session& session, std::uint32_t row) {
+    const std::uint32_t fragments = fragments_of_row(args_, row);
     for (std::uint32_t first = 0, pass = 0; first < fragments;
          first += t_.block_threads(), ++pass) {
       const std::uint32_t index = first + t_.thread_rank();
-      if (index < fragments) sum_fragment(session, {row, index});
+      if (index < fragments) sum_fragment(session, {args_, row, index});
       epilogue_.end_pass(pass);
     }
   }
 
-  LAMPPOST_DEVICE std::uint32_t first_pack(std::uint32_t row, std::uint32_t index) const {
-    return (row * fragments_in(args_.row_elements) + index) * kPacks;
-  }
-  /// This rank's part as it travels.
   LAMPPOST_DEVICE Fragment<Element> input(const FragmentPlace& place) {
-    return without_sentinel(
-        load_at<T, Element>(t_, args_, args_.in, place.first_element(), place));
+    return load_at<kIsSingle, T, Element>(t_, args_, args_.in, place);
   }
-  LAMPPOST_DEVICE void push_fragment(Session& session, std::uint32_t row, std::uint32_t index,
+  LAMPPOST_DEVICE void push_fragment(Session& session, const FragmentPlace& place,
                                      const Fragment<Element>& fragment) {
     for (std::uint32_t p = 0; p < kPacks; ++p) {
-      session.push(first_pack(row, index) + p, fragment.pack[p]);
+      session.push(place.fragment * kPacks + p, fragment.pack[p]);
     }
   }
 
@@ -126,31 +139,37 @@ class OneShotThread {
     own_ = input(place);
     epilogue_.begin(place);
   }
+  /// For a fragment that is not pushed here.
+  LAMPPOST_DEVICE void begin_sum(const FragmentPlace& place) {
+    begin(place);
+    own_ = device::without_negative_zero<T>(own_);
+  }
 
   LAMPPOST_DEVICE void sum_fragment(Session& session, const FragmentPlace& place) {
-    const std::uint32_t pack = first_pack(place.row.index, place.index);
-    const bool is_first = kIsSingle || (place.row.index == t_.block_rank() &&
-                                        place.index == t_.thread_rank());
-    if (!is_first) begin(place);
-    float sum[kFragmentElements];
+    const bool is_first =
+        kIsSingle || (place.row == t_.block_rank() && place.index == t_.thread_rank());
+    if (!is_first) begin_sum(place);
+    epilogue_.prepare(place);
+    Fragment<Element> sum;
     typename Session::Missing missing;
-    while (!add_over_ranks<T, Element>(session, pack, own_, sum, missing)) {
+    while (!sum_over_ranks<T>(session, place.fragment * kPacks, own_, sum, missing)) {
       if (!session.wait(missing)) {
-        for (float& value : sum) value = device::float_of(0x7fffffffu);
+        sum = nan_fragment<T, Element>();
         break;
       }
-      begin(place);  // so that nothing has to be kept through the wait
+      begin_sum(place);  // so that nothing has to be kept through the wait
+      epilogue_.prepare(place);
     }
     if (is_first) session.begin_headers();
-    for (std::uint32_t p = 0; p < kPacks; ++p) session.release(pack + p);
-    epilogue_.accept(place, without_sentinel(device::round_fragment<T, Element>(sum)));
+    for (std::uint32_t p = 0; p < kPacks; ++p) session.release(place.fragment * kPacks + p);
+    epilogue_.accept(place, sum);
   }
 
   T& t_;
   const OneShotArgs& args_;
   EpilogueHere& epilogue_;
   bool has_first_ = false;
-  Fragment<Element> own_{};  // from begin() to its sum
+  Fragment<Element> own_;  // from begin() to its sum; as it is sent
 };
 
 /// 3. Every row of this block. After the last row's waits the block may be counted out.
@@ -158,17 +177,20 @@ template <device::Target T, class Thread>
 LAMPPOST_DEVICE void sum_rows(T& t, const OneShotArgs& args, device::Call<T>& call,
                               typename Thread::Session& session, Thread& thread,
                               typename Thread::EpilogueHere& epilogue) {
-  for (std::uint32_t i : over_blocks(t, args.rows)) {
-    const Row row(args, i);
-    const bool is_last = Thread::kIsSingle || i + t.grid_blocks() >= args.rows;
-    thread.sum(session, row);
-    if (is_last) {
-      call.arrive_early(session.look_at_headers());
-    } else if (Thread::EpilogueHere::kMeetsBetweenRows) {
-      t.block_sync();
+  if constexpr (Thread::kIsSingle) {
+    thread.sum(session, t.block_rank());
+    call.arrive_early(session.look_at_headers());
+    epilogue.end_row(t.block_rank());
+  } else {
+    for (std::uint32_t row : over_blocks(t, args.rows)) {
+      thread.sum(session, row);
+      if (row + t.grid_blocks() >= args.rows) {
+        call.arrive_early(session.look_at_headers());
+      } else if (Thread::EpilogueHere::kMeetsBetweenRows) {
+        t.block_sync();
+      }
+      epilogue.end_row(row);
     }
-    epilogue.end_row(row);
-    if (Thread::kIsSingle) return;
   }
 }
 
@@ -176,10 +198,12 @@ template <device::Target T, class Element, int kWorld, template <class, class, b
 LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
   using Thread = OneShotThread<T, Element, kWorld, Epilogue>;
   using EpilogueHere = typename Thread::EpilogueHere;
+  using Call = device::Call<T>;
   auto& shared = t.template shared<OneShotShared<typename EpilogueHere::Shared>>();
+  const device::CallStart start = Call::start(t, args.call);
   EpilogueHere epilogue(t, args, shared.epilogue);
   Thread thread(t, args, epilogue);
-  device::Call<T> call(t, args.call, shared.call);
+  Call call(t, args.call, shared.call, start);
   typename Thread::Session session(call);
 
   if (call.is_active()) {
@@ -187,9 +211,7 @@ LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
     call.delay_if_planted(device::Phase::kPublish);
     session.push_headers();
     thread.push(session);
-  }
-  call.describe();
-  if (call.is_active()) {
+    call.describe();
     // 2. Clear.
     session.clear_previous();
     // 3. Sum and finish.
@@ -198,9 +220,11 @@ LAMPPOST_DEVICE void one_shot_lamport(T& t, const OneShotArgs& args) {
     // 4. Headers.
     call.delay_if_planted(device::Phase::kHeader);
     session.wait_for_headers();
+  } else {
+    call.describe();
   }
   // 5. Leave.
-  call.leave(session.clear_next_bytes(), [&] { epilogue.poison(); });
+  call.leave([&] { epilogue.poison(); });
 }
 
 }  // namespace lamppost

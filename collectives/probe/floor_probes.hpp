@@ -84,7 +84,7 @@ LAMPPOST_DEVICE void pass_word(T& t, device::Call<T>& call, const ProbeArgs& arg
   const bool is_first = peers.rank == request.first_rank;
   const bool has_clock = request.probe == Probe::kOneWayClock;
   const std::uint32_t peer = is_first ? request.second_rank : request.first_rank;
-  auto* theirs = device::at<SelfTestCell>(peers.workspace[peer], Layout::kSelfTest) + peers.rank;
+  auto* theirs = device::at<SelfTestCell>(peers.workspace(peer), Layout::kSelfTest) + peers.rank;
   auto* mine = call.template own<SelfTestCell>(Layout::kSelfTest) + peer;
   auto* their_clock = reinterpret_cast<std::uint64_t*>(&theirs->payload[0][0]);
   const auto* my_clock = reinterpret_cast<const std::uint64_t*>(&mine->payload[0][0]);
@@ -119,8 +119,8 @@ LAMPPOST_DEVICE void pass_block(T& t, device::Call<T>& call, const ProbeArgs& ar
   const device::PeerTable& peers = args.call.peers;
   const bool is_first = peers.rank == request.first_rank;
   const std::uint32_t peer = is_first ? request.second_rank : request.first_rank;
-  const std::uint64_t offset = args.call.layout().data(0);
-  Pack* theirs = device::at<Pack>(peers.workspace[peer], offset);
+  const std::uint64_t offset = args.call.layout.data(0);
+  Pack* theirs = device::at<Pack>(peers.workspace(peer), offset);
   Pack* mine = call.template own<Pack>(offset);
   constexpr std::uint32_t kPacks = kProbeBlockBytes / sizeof(Pack);
   const auto push = [&](std::uint32_t flag) {
@@ -165,17 +165,17 @@ LAMPPOST_DEVICE void probe_one_way(T& t, const ProbeArgs& args) {
       pass_word<T, WordPoll<T>>(t, call, args);
     }
   }
-  call.leave(0, [] {});
+  call.leave([] {});
 }
 
 template <device::Target T>
 LAMPPOST_DEVICE void probe_push(T& t, const ProbeArgs& args) {
   using device::Pack;
   const device::PeerTable& peers = args.call.peers;
-  const device::Layout layout = args.call.layout();
-  const std::uint32_t next = peers.rank + 1 == peers.rank_count ? 0 : peers.rank + 1;
-  Pack* region = device::at<Pack>(peers.workspace[next], layout.data(0));
-  const std::uint64_t region_packs = layout.rank_count * layout.slot_bytes / sizeof(Pack);
+  const device::Layout& layout = args.call.layout;
+  std::byte* next = peers.ring[peers.rank_count == 1 ? 0 : 1];
+  Pack* region = device::at<Pack>(next, layout.data(0));
+  const std::uint64_t region_packs = layout.data_bytes() / sizeof(Pack);
   const device::StrideRange mine =
       over_grid_threads(t, static_cast<std::uint32_t>(args.request.bytes / sizeof(Pack)));
   std::uint64_t place = mine.first;

@@ -56,7 +56,7 @@ LAMPPOST_DEVICE void self_test_pair(T& t, device::Call<T>& call, std::uint32_t r
   using device::SelfTestCell;
   const device::PeerTable& peers = call.args().peers;
   auto* theirs =
-      device::at<SelfTestCell>(peers.workspace[peer], Layout::kSelfTest) + peers.rank;
+      device::at<SelfTestCell>(peers.workspace(peer), Layout::kSelfTest) + peers.rank;
   auto* mine = call.template own<SelfTestCell>(Layout::kSelfTest) + peer;
   for (std::uint32_t round = 1; round <= rounds; ++round) {
     for (std::uint32_t part = 0; part < 2; ++part) {
@@ -90,7 +90,7 @@ LAMPPOST_DEVICE void peer_self_test(T& t, const SelfTestArgs& args) {
       if (peer != args.call.peers.rank) self_test_pair(t, call, args.rounds, peer);
     }
   }
-  call.leave(0, [] {});
+  call.leave([] {});
 }
 
 }  // namespace lamppost

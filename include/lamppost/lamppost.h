@@ -21,7 +21,7 @@
  *   ranks 0, 1, ..., N-1 in fp32; the sum is rounded once to the payload type.
  * - fused(x) on N ranks == fused at world 1 on lpAllReduce(x), all outputs, bit for bit.
  * - bf16, fp16, fp32: finite non-zero values and Inf pass bit-equal through a sum with zeros; NaN
- *   gives one canonical NaN (0x7fff, 0x7fffffff); -0 may come out as +0.
+ *   gives one canonical NaN (0x7fff, 0x7fffffff); -0 comes out as +0.
  * - |sum - exact sum| <= N * 2^-24 * sum|x_i| + half an ulp of the payload type.
  * - World sizes 1 to 16 today (tables and layouts hold 72), any count including 0, hidden sizes 1
  *   to 65,536, any element-aligned pointer; 16-byte aligned pointers and rows take the fast path.

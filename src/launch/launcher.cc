@@ -5,7 +5,7 @@
 #include "collectives/all_reduce/args.hpp"
 #include "collectives/self_test/args.hpp"
 #include "launch/operation_hash.hpp"
-#include "lamppost/device/pack.hpp"
+#include "lamppost/device/lamport.hpp"
 
 #include <fmt/core.h>
 
@@ -123,7 +123,7 @@ device::CallArgs Launcher::call_args(const LaunchPlace& place) const {
   args.ticket = place.is_captured ? 0 : next_ticket(last_ticket_);
   args.peers = peers_;
   args.page = page_;
-  args.slot_bytes = facts_.slot_bytes;
+  args.layout = device::Layout(facts_.rank_count, facts_.slot_bytes);
   args.fault = fault_;
   return args;
 }
@@ -185,25 +185,36 @@ Status Launcher::launch_part(const CollectiveCall& call, const Choice& choice, c
   args.element_count = static_cast<std::uint32_t>(part.element_count);
   args.row_elements = part.row_elements;
   args.norm = norm_args(call, part.first_element * bytes);
+  // Fragments lie one after the other; only the last row of a plain call is short.
+  const std::uint64_t full_rows = part.rows == 0 ? 0 : part.rows - 1;
+  const std::uint64_t last_row = part.element_count - full_rows * part.row_elements;
   args.is_aligned = is_aligned(args, part.row_elements * bytes) ? 1 : 0;
   const bool has_short_fragment = part.element_count % device::kFragmentElements != 0 ||
                                   (part.rows > 1 && part.row_elements % device::kFragmentElements != 0);
   args.is_whole = args.is_aligned != 0 && !has_short_fragment ? 1 : 0;
 
-  const LaunchSpec spec{
+  args.row_fragments = fragments_of(part.row_elements);
+  args.fragments = static_cast<std::uint32_t>(
+      full_rows * args.row_fragments + fragments_of(last_row));
+
+  LaunchSpec spec{
       part.kernel,
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part.rows, 1, facts_.max_blocks)),
       block_threads_for(part.row_elements, most_threads(call, part.kernel)), &args, sizeof(args), 1,
       facts_.early_launch};
   args.call = call_args(place);
-  // Fragments lie one after the other; only the last row of a plain call is short.
-  const std::uint64_t full_rows = part.rows == 0 ? 0 : part.rows - 1;
-  const std::uint64_t last_row = part.element_count - full_rows * part.row_elements;
-  args.call.stride_bytes = full_rows * wire_row_bytes(part.row_elements, call.type) +
-                           wire_row_bytes(last_row, call.type);
+  args.call.stride_bytes = args.fragments * static_cast<std::uint32_t>(kFragmentElements * bytes);
+  args.call.deferred_bytes =
+      device::deferred_clear_bytes(facts_.rank_count, args.call.stride_bytes);
   args.call.operation_hash = operation_hash(call, choice, spec);
   args.call.extent = part.extent;
   args.call.columns = part.row_elements;
+  // Where this rank's tensors lie is no other rank's matter.
+  if (kKernels[part.kernel].is_single() && args.is_whole == 0) {
+    spec.kernel = choice.general_kernel;
+    spec.block_threads =
+        block_threads_for(part.row_elements, most_threads(call, choice.general_kernel));
+  }
   return launch(place, spec);
 }
 

@@ -122,7 +122,7 @@ TEST_P(Probes, PushFillsTheNextRanksSlotsAndNoMore) {
 TEST_P(Probes, PushGoesRoundTheDataRegion) {
   RankGroup group(kWorld, options_of(GetParam()));
   const device::Layout layout{kWorld, GroupOptions{}.slot_bytes};
-  const std::uint64_t region_packs = kWorld * layout.slot_bytes / sizeof(device::Pack);
+  const std::uint64_t region_packs = layout.data_bytes() / sizeof(device::Pack);
   ProbeRequest request;
   request.probe = Probe::kPush;
   request.bytes = (region_packs + 10) * sizeof(device::Pack);

@@ -1,4 +1,6 @@
 // Conversions, packs, the sentinel and the layout: exhaustive where the domain is 16 bits.
+#include "lamppost/device/generic.hpp"
+#include "lamppost/device/host.hpp"
 #include "lamppost/device/layout.hpp"
 #include "lamppost/device/pack.hpp"
 #include "support/reference.hpp"
@@ -74,14 +76,40 @@ TEST(Sentinel, IsJudgedByWordAndBits) {
     EXPECT_FALSE(device::has_sentinel(pack));
     pack.word[i] = kSentinel;
     EXPECT_TRUE(device::has_sentinel(pack));
-    const Pack clean = device::without_sentinel(pack);
-    EXPECT_FALSE(device::has_sentinel(clean));
-    for (int j = 0; j < 4; ++j) EXPECT_EQ(clean.word[j], j == i ? 0u : pack.word[j]);
   }
-  // Near misses stay: negative subnormals, and -0 in the low half of a 16-bit pair.
-  const Pack near{{0x80000001u, 0x00008000u, 0x80008000u, 0x7fffffffu}};
-  EXPECT_FALSE(device::has_sentinel(near));
-  for (int j = 0; j < 4; ++j) EXPECT_EQ(device::without_sentinel(near).word[j], near.word[j]);
+  // Near misses: a negative subnormal, -0 in the low half of a 16-bit pair, two -0.
+  EXPECT_FALSE(device::has_sentinel(Pack{{0x80000001u, 0x00008000u, 0x80008000u, 0x7fffffffu}}));
+}
+
+template <class Element>
+void expect_no_negative_zero(std::uint32_t low, std::uint32_t high, std::uint32_t nan) {
+  const auto clean = [&](std::uint32_t half) {
+    if (half == 0x8000u) return 0u;
+    return (half & 0x7fffu) > nan ? 0x7fffu : half;
+  };
+  const std::uint32_t word = low | high << 16;
+  const device::Fragment<Element> in{{Pack{{word, word, word, word}}}};
+  const auto out = device::without_negative_zero<device::HostTarget<32>>(in);
+  for (const std::uint32_t seen : out.pack[0].word) {
+    ASSERT_EQ(seen, clean(low) | clean(high) << 16) << std::hex << word;
+  }
+}
+
+TEST(Sentinel, NoWordOfAFragmentWithoutNegativeZero) {
+  for (std::uint32_t i = 0; i < 65536; ++i) {
+    for (std::uint32_t zero : {0u, 0x8000u}) {
+      expect_no_negative_zero<Bf16>(zero, i, 0x7f80u);
+      expect_no_negative_zero<Bf16>(i, zero, 0x7f80u);
+      expect_no_negative_zero<Fp16>(zero, i, 0x7c00u);
+      expect_no_negative_zero<Fp16>(i, zero, 0x7c00u);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const device::Fragment<float> in{{Pack{{kSentinel, 0x80000001u, 0, 0xff800000u}},
+                                    Pack{{1, kSentinel, 0x7f800001u, 0x3f800000u}}}};
+  const auto out = device::without_negative_zero<device::HostTarget<32>>(in);
+  const std::uint32_t expected[] = {0, 0x80000001u, 0, 0xff800000u, 1, 0, 0x7fffffffu, 0x3f800000u};
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(out.pack[i / 4].word[i % 4], expected[i]);
 }
 
 TEST(LayoutOfWorkspace, RegionsDoNotOverlapForAnyWorld) {

@@ -2,6 +2,7 @@
 
 #include <lamppost/types.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -49,6 +50,12 @@ std::uint32_t encode_bf16(float value) {
   const double below = exact - magnitude(low);
   const double above = magnitude(low + 1) - exact;
   return below < above || (below == above && low % 2 == 0) ? low : low + 1;
+}
+
+/// -0 comes out as +0.
+void clear_negative_zeros(Bits& bits, lpDataType_t type) {
+  const std::uint32_t negative_zero = is_half(type) ? 0x8000u : 0x80000000u;
+  std::replace(bits.begin(), bits.end(), negative_zero, 0u);
 }
 
 float tree_of_squares(const float* row, std::uint64_t hidden) {
@@ -107,41 +114,27 @@ Bits from_memory(const std::vector<std::byte>& memory, lpDataType_t type) {
   return bits;
 }
 
-void sanitise(Bits& bits, std::uint64_t columns, lpDataType_t type) {
-  for (std::size_t i = 0; i < bits.size(); ++i) {
-    if (!is_half(type)) {
-      if (bits[i] == 0x80000000u) bits[i] = 0;
-      continue;
-    }
-    const std::uint64_t column = i % columns;
-    const bool is_high = column % 2 == 1;
-    if (is_high && bits[i] == 0x8000u && bits[i - 1] == 0) bits[i] = 0;
-  }
-}
-
-Bits all_reduce_bits(const std::vector<Bits>& inputs, std::uint64_t columns, lpDataType_t type) {
-  std::vector<Bits> sent = inputs;
-  for (Bits& bits : sent) sanitise(bits, columns, type);
+Bits all_reduce_bits(const std::vector<Bits>& inputs, lpDataType_t type) {
   Bits result(inputs[0].size());
   for (std::size_t i = 0; i < result.size(); ++i) {
     float sum = 0.0f;
-    for (const Bits& bits : sent) sum += decode(bits[i], type);
+    for (const Bits& bits : inputs) sum += decode(bits[i], type);
     result[i] = encode(sum, type);
   }
-  sanitise(result, columns, type);
+  clear_negative_zeros(result, type);
   return result;
 }
 
 NormBits all_reduce_norm_bits(const std::vector<Bits>& inputs, const NormInput& norm) {
   NormBits bits;
-  bits.sum = all_reduce_bits(inputs, norm.hidden, norm.type);
+  bits.sum = all_reduce_bits(inputs, norm.type);
   bits.residual = bits.sum;
   if (!norm.residual.empty()) {
     for (std::size_t i = 0; i < bits.sum.size(); ++i) {
       const float value = decode(bits.sum[i], norm.type) + decode(norm.residual[i], norm.type);
       bits.residual[i] = encode(value, norm.type);
     }
-    sanitise(bits.residual, norm.hidden, norm.type);
+    clear_negative_zeros(bits.residual, norm.type);
   }
   bits.out.resize(bits.sum.size());
   const float inverse = 1.0f / static_cast<float>(norm.hidden);
@@ -158,7 +151,7 @@ NormBits all_reduce_norm_bits(const std::vector<Bits>& inputs, const NormInput& 
       bits.out[t * norm.hidden + c] = encode(scaled * weight, norm.type);
     }
   }
-  sanitise(bits.out, norm.hidden, norm.type);
+  clear_negative_zeros(bits.out, norm.type);
   return bits;
 }
 

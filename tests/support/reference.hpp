@@ -22,11 +22,8 @@ double half_ulp(double value, lpDataType_t type);
 std::vector<std::byte> to_memory(const Bits& bits, lpDataType_t type);
 Bits from_memory(const std::vector<std::byte>& memory, lpDataType_t type);
 
-/// Words equal to 0x80000000 (pairs, for 16-bit types, counted from each row's start) become 0.
-void sanitise(Bits& bits, std::uint64_t columns, lpDataType_t type);
-
-/// The rounded sum of all ranks' inputs, as lpAllReduce must give it.
-Bits all_reduce_bits(const std::vector<Bits>& inputs, std::uint64_t columns, lpDataType_t type);
+/// The rounded sum of all ranks' inputs, as lpAllReduce must give it. No output is -0.
+Bits all_reduce_bits(const std::vector<Bits>& inputs, lpDataType_t type);
 
 struct NormInput {
   std::uint64_t tokens;

@@ -37,7 +37,8 @@ Status map_peers(Driver& driver, const std::vector<Offer>& offers,
       if (!mapped.ok()) return mapped.status();
       memory.mappings[r] = mapped.take();
     }
-    memory.table.workspace[r] = memory.mappings[r]->address();
+    memory.table.ring[memory.table.place_of(static_cast<std::uint32_t>(r))] =
+        memory.mappings[r]->address();
   }
   return {};
 }

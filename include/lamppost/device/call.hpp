@@ -42,16 +42,15 @@ struct FaultArgs {
 /// The part of every kernel's arguments that the protocol needs.
 struct CallArgs {
   ControlPage* page;             // as this device addresses it
-  std::uint64_t slot_bytes;      // of Layout
-  std::uint64_t stride_bytes;    // one rank's part of this call's data, whole packs
+  Layout layout;
+  std::uint32_t stride_bytes;    // one rank's part of this call's data, whole packs
+  std::uint32_t deferred_bytes;  // of this call's data: what the next call clears (Extents)
   std::uint32_t operation_hash;  // 31 bits; equal on all ranks for equal calls
   std::uint32_t extent;          // 31 bits; tokens or elements
   std::uint32_t columns;         // elements of a row
   std::uint32_t ticket;          // eager launches, counted by the host; 0: captured, or none wanted
   FaultArgs fault;
   PeerTable peers;
-
-  LAMPPOST_DEVICE Layout layout() const { return Layout{peers.rank_count, slot_bytes}; }
 };
 
 /// What a lane knows when a wait ends badly.
@@ -71,10 +70,15 @@ struct WaitReport {
   }
 };
 
-/// The block's share of a Call.
-struct CallShared {
+/// The first loads of a call, by thread 0 of a block: on their way while the kernel starts others.
+struct CallStart {
   Pack line;
   Pack extents;
+};
+
+/// The block's share of a Call.
+struct CallShared {
+  CallStart start;
   std::uint32_t is_aborted;
   std::uint32_t must_poison;
 };
@@ -88,15 +92,22 @@ struct Departure {
 template <Target T>
 class Call {
  public:
-  /// Block-wide: every thread of the block comes.
-  LAMPPOST_DEVICE Call(T& t, const CallArgs& args, CallShared& shared)
-      : t_(t), args_(args), shared_(shared) {
+  LAMPPOST_DEVICE static CallStart start(T& t, const CallArgs& args) {
+    CallStart start;
     if (t.thread_rank() == 0) {
-      shared.line = t.load_pack_relaxed_system(own<Pack>(Layout::kControlLine));
-      shared.extents = t.load_pack_relaxed_system(own<Pack>(Layout::kExtents));
+      std::byte* own = args.peers.own();
+      start.line = t.load_pack_relaxed_system(at<Pack>(own, Layout::kControlLine));
+      start.extents = t.load_pack_relaxed_system(at<Pack>(own, Layout::kExtents));
     }
+    return start;
+  }
+
+  /// Block-wide: every thread of the block comes.
+  LAMPPOST_DEVICE Call(T& t, const CallArgs& args, CallShared& shared, const CallStart& start)
+      : t_(t), args_(args), shared_(shared) {
+    if (t.thread_rank() == 0) shared.start = start;
     t.block_sync();
-    const auto line = __builtin_bit_cast(ControlLine, shared.line);
+    const auto line = __builtin_bit_cast(ControlLine, shared.start.line);
     sequence_ = line.call >> 2;
     generation_ = line.call & 3u;
     communicator_generation_ = line.state >> 1;
@@ -104,6 +115,8 @@ class Call {
     if (is_active_ && line.abort_hint != 0) end_if_aborted();
     delay_if_planted(Phase::kStart);
   }
+  LAMPPOST_DEVICE Call(T& t, const CallArgs& args, CallShared& shared)
+      : Call(t, args, shared, start(t, args)) {}
 
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -119,7 +132,7 @@ class Call {
     return generation_ == 0 ? kGenerations - 1 : generation_ - 1;
   }
   LAMPPOST_DEVICE std::uint32_t bytes_to_clear() const {
-    return shared_.extents.word[previous_generation()];
+    return shared_.start.extents.word[previous_generation()];
   }
   LAMPPOST_DEVICE std::uint32_t communicator_generation() const { return communicator_generation_; }
   LAMPPOST_DEVICE const CallArgs& args() const { return args_; }
@@ -183,17 +196,16 @@ class Call {
     if (t_.thread_rank() == 0 && !arrives_late_) arrival_ = add_arrival();
   }
 
-  /// The block's last act. Block-wide. `clear_next_bytes`: what the next call has to clear of this call's
-  /// generation. `poison()` is called, by all threads of the block, if the call has failed and this
-  /// block must poison every output of it. The last block out then stores an eager launch's ticket, for
-  /// other streams and for the host.
+  /// The block's last act. Block-wide. `poison()` is called, by all threads of the block, if the call has
+  /// failed and this block must poison every output of it. The last block out then stores an eager
+  /// launch's ticket, for other streams and for the host.
   template <class Poison>
-  LAMPPOST_DEVICE void leave(std::uint32_t clear_next_bytes, Poison&& poison) {
+  LAMPPOST_DEVICE void leave(Poison&& poison) {
     if (arrives_late_) is_in_trouble_ = t_.block_any(is_in_trouble_ || !is_active_);
     bool is_last = false;
     if (t_.thread_rank() == 0) {
       if (arrives_late_) arrival_ = add_arrival();
-      const Departure departure = depart(clear_next_bytes);
+      const Departure departure = depart();
       shared_.must_poison = departure.must_poison ? 1 : 0;
       is_last = departure.is_last;
     }
@@ -257,12 +269,12 @@ class Call {
   }
 
   LAMPPOST_DEVICE Descriptor* ring_entry(std::uint32_t rank, std::uint32_t sequence) const {
-    return at<Descriptor>(args_.peers.workspace[rank], Layout::kRing) + sequence % kRingEntries;
+    return at<Descriptor>(args_.peers.workspace(rank), Layout::kRing) + sequence % kRingEntries;
   }
 
   LAMPPOST_DEVICE PeerSnapshot snapshot(std::uint32_t rank) {
     const std::uint32_t call_word =
-        t_.load_relaxed_system(&at<ControlLine>(args_.peers.workspace[rank], Layout::kControlLine)->call);
+        t_.load_relaxed_system(&at<ControlLine>(args_.peers.workspace(rank), Layout::kControlLine)->call);
     const std::uint32_t next = call_word >> 2;  // the call it is in, or will make next
     for (std::uint32_t sequence : {next, (next - 1) & kSequenceMask}) {
       const auto* packs = reinterpret_cast<const Pack*>(ring_entry(rank, sequence));
@@ -315,7 +327,7 @@ class Call {
     const std::uint64_t word = report.abort != 0 ? report.abort : mine.pack();
     LAMPPOST_NO_UNROLL for (std::uint32_t rank = 0; rank < args_.peers.rank_count; ++rank) {
       if (rank == args_.peers.rank) continue;
-      std::byte* peer = args_.peers.workspace[rank];
+      std::byte* peer = args_.peers.workspace(rank);
       t_.store_relaxed_system(at<std::uint64_t>(peer, Layout::kAborts) + args_.peers.rank, word);
       t_.store_relaxed_system(&at<ControlLine>(peer, Layout::kControlLine)->abort_hint, 1u);
     }
@@ -332,7 +344,7 @@ class Call {
   }
 
   /// The thread that has counted its block out.
-  LAMPPOST_DEVICE Departure depart(std::uint32_t clear_next_bytes) {
+  LAMPPOST_DEVICE Departure depart() {
     const std::uint64_t old = arrival_;
     const std::uint32_t arrived_before = ArrivalWord::blocks(old);
     const bool is_last = arrived_before + 1 == t_.grid_blocks();
@@ -352,7 +364,7 @@ class Call {
     if (!is_last) return {false, false};
     const bool was_in_trouble = is_in_trouble_ || ArrivalWord::without_trouble(old) != old;
     const bool has_failed = was_in_trouble && settle_trouble();
-    advance(clear_next_bytes);
+    advance();
     return {has_failed, true};
   }
 
@@ -372,11 +384,11 @@ class Call {
   }
 
   /// The last block out of a call.
-  LAMPPOST_DEVICE void advance(std::uint32_t clear_next_bytes) {
+  LAMPPOST_DEVICE void advance() {
     const std::uint32_t next_sequence = (sequence_ + 1) & kSequenceMask;
     const std::uint32_t next_generation = generation_ + 1 == kGenerations ? 0 : generation_ + 1;
     ControlLine* line = own<ControlLine>(Layout::kControlLine);
-    t_.store_relaxed_system(own<std::uint32_t>(Layout::kExtents) + generation_, clear_next_bytes);
+    t_.store_relaxed_system(own<std::uint32_t>(Layout::kExtents) + generation_, args_.deferred_bytes);
     t_.store_relaxed_system(own<std::uint64_t>(Layout::kArrival),
                             ArrivalWord::first(next_sequence));
     t_.store_relaxed_system(&line->call, ControlLine::pack_call(next_sequence, next_generation));

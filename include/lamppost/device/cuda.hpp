@@ -167,6 +167,17 @@ class CudaTarget {
       return pair;
     }
   }
+  /// fma.rn.bf16x2 by 1 (add.rn.bf16x2 begins with sm_90), add.rn.f16x2
+  template <class Element>
+  __device__ static std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) {
+    std::uint32_t sum;
+    if constexpr (std::is_same_v<Element, Bf16>) {
+      asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
+    } else {
+      asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    }
+    return sum;
+  }
   /// rsqrt.approx.f32: relative error at most 2^-22.9 (PTX ISA, "rsqrt").
   __device__ float rsqrt_approximate(float x) {
     float root;

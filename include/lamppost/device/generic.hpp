@@ -37,6 +37,34 @@ LAMPPOST_DEVICE Fragment<Element> round_fragment(const float (&values)[kFragment
   return fragment;
 }
 
+/// a + b by elements, each rounded once. The same bits as their fp32 sum rounded to Element: fp32 has
+/// at least twice a 16-bit type's digits and two more, so that its own rounding changes nothing (S. A.
+/// Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30, 1995).
+template <Target T, class Element>
+LAMPPOST_DEVICE Fragment<Element> add_fragments(const Fragment<Element>& a,
+                                                const Fragment<Element>& b) {
+  Fragment<Element> sum;
+  for (int p = 0; p < Fragment<Element>::kPacks; ++p) {
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t x = a.pack[p].word[i];
+      const std::uint32_t y = b.pack[p].word[i];
+      if constexpr (sizeof(Element) == 2) {
+        sum.pack[p].word[i] = T::template add_pair<Element>(x, y);
+      } else {
+        sum.pack[p].word[i] = bits_of(round_to<float>(float_of(x) + float_of(y)));
+      }
+    }
+  }
+  return sum;
+}
+
+/// Every -0 becomes +0, so that no word is the sentinel, which has one in its high half; NaN becomes the
+/// canonical one. Nothing else changes.
+template <Target T, class Element>
+LAMPPOST_DEVICE Fragment<Element> without_negative_zero(const Fragment<Element>& fragment) {
+  return add_fragments<T>(fragment, Fragment<Element>{});
+}
+
 /// A fragment at a 16-byte aligned place.
 template <class Element, Target T>
 LAMPPOST_DEVICE Fragment<Element> load_whole_fragment(T& t, const Element* source) {

@@ -243,6 +243,10 @@ class HostTarget {
   static FloatPair float_pair(std::uint32_t word) {
     return float_pair_by_bits<Element>(word);
   }
+  template <class Element>
+  static std::uint32_t add_pair(std::uint32_t a, std::uint32_t b) {
+    return add_pair_by_bits<Element>(a, b);
+  }
   float rsqrt_approximate(float x) { return 1.0f / std::sqrt(x); }
 
   std::uint64_t ticks() {

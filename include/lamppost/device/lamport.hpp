@@ -27,6 +27,12 @@ namespace lamppost::device {
 
 inline constexpr std::uint64_t kMostDeferredBytes = 16 * 1024;
 
+/// CallArgs::deferred_bytes of a call.
+constexpr std::uint32_t deferred_clear_bytes(std::uint32_t rank_count, std::uint32_t stride_bytes) {
+  const std::uint64_t total = std::uint64_t{rank_count} * stride_bytes;
+  return rank_count == 1 || total > kMostDeferredBytes ? 0 : static_cast<std::uint32_t>(total);
+}
+
 /// The headers of a call: {sequence, operation, extent, communicator generation}, no word of which can
 /// be the sentinel.
 LAMPPOST_DEVICE Pack header_of(std::uint32_t sequence, std::uint32_t communicator_generation,
@@ -49,25 +55,23 @@ LAMPPOST_DEVICE FailureKind compare_headers(const Pack& ours, const Pack& theirs
   return FailureKind::kNone;
 }
 
-/// Waits for the packs of up to kBatch ranks at one position.
-template <Target T, int kBatch>
+/// Polls the packs of up to kBatch ranks at one position. kHasOwn: this rank may be among them.
+template <Target T, int kBatch, bool kHasOwn>
 struct PackPoll {
   T& t;
   const std::byte* first_slot;  // of first_rank, at the position
-  std::uint64_t stride_bytes;
-  const Pack* headers;          // of this call, by rank
-  Pack own_header;
+  std::uint32_t stride_bytes;
   std::uint32_t first_rank;
   std::uint32_t rank_count;     // ranks in this batch, at most kBatch
   std::uint32_t own_rank;
-  std::uint32_t element;
   Pack pack[kBatch];            // what is not polled holds no sentinel
 
   LAMPPOST_DEVICE const Pack* slot(int i) const {
-    return reinterpret_cast<const Pack*>(first_slot + i * stride_bytes);
+    return reinterpret_cast<const Pack*>(first_slot + std::uint64_t{stride_bytes} * i);
   }
   LAMPPOST_DEVICE bool is_polled(int i) const {
-    return static_cast<std::uint32_t>(i) < rank_count && first_rank + i != own_rank;
+    return !kHasOwn ||
+           (static_cast<std::uint32_t>(i) < rank_count && first_rank + i != own_rank);
   }
   /// All loads are under way before the first word is looked at.
   LAMPPOST_DEVICE bool is_ready() {
@@ -78,23 +82,40 @@ struct PackPoll {
     for (int i = 0; i < kBatch; ++i) is_missing |= has_sentinel(pack[i]);
     return !is_missing;
   }
+};
+
+/// The long wait for the same packs, which keeps few registers.
+template <class Poll, class Session>
+struct PackWait {
+  Poll poll;
+  Session& session;
+  std::uint32_t element;
+  std::uint32_t missing = 0;  // bit i: of rank first_rank + i
+
+  LAMPPOST_DEVICE bool is_ready() {
+    missing = 0;
+    LAMPPOST_NO_UNROLL for (std::uint32_t i = 0; i < poll.rank_count; ++i) {
+      if (!poll.is_polled(i)) continue;
+      if (has_sentinel(poll.t.load_pack_relaxed_system(poll.slot(i)))) missing |= 1u << i;
+    }
+    return missing == 0;
+  }
   LAMPPOST_DEVICE void report(WaitReport& report) const {
-    for (int i = 0; i < kBatch; ++i) {
-      if (is_polled(i) && has_sentinel(pack[i])) report.add_missing(first_rank + i);
+    LAMPPOST_NO_UNROLL for (std::uint32_t i = 0; i < poll.rank_count; ++i) {
+      if ((missing >> i & 1u) != 0) report.add_missing(poll.first_rank + i);
     }
     report.element = element;
     report.seen = kSentinel;
   }
   /// A peer that makes another call sends its data elsewhere; its header tells.
   LAMPPOST_DEVICE FailureKind find_mismatch(WaitReport& report) {
-    for (int i = 0; i < kBatch; ++i) {
-      if (!is_polled(i) || !has_sentinel(pack[i])) continue;
-      const Pack theirs = t.load_pack_relaxed_system(headers + first_rank + i);
-      if (has_sentinel(theirs)) continue;
-      const FailureKind kind = compare_headers(own_header, theirs, first_rank + i, report);
-      if (kind != FailureKind::kNone) return kind;
+    FailureKind kind = FailureKind::kNone;
+    LAMPPOST_NO_UNROLL for (std::uint32_t i = 0;
+                            i < poll.rank_count && kind == FailureKind::kNone; ++i) {
+      if ((missing >> i & 1u) == 0) continue;
+      kind = session.compare_if_there(poll.first_rank + i, report);
     }
-    return FailureKind::kNone;
+    return kind;
   }
 };
 
@@ -121,15 +142,16 @@ struct HeaderPoll {
 template <Target T, int kWorld>
 class LamportSession {
  public:
+  /// Two ranks: each polls the other one only, by receive_other().
+  static constexpr bool kIsPair = kWorld == 2;
   /// Ranks polled together.
-  static constexpr int kBatch = kWorld == 0 ? 8 : kWorld;
+  static constexpr int kBatch = kWorld == 0 ? 8 : kIsPair ? 1 : kWorld;
+  using Poll = PackPoll<T, kBatch, !kIsPair>;
 
   LAMPPOST_DEVICE explicit LamportSession(Call<T>& call)
       : t_(call.target()),
         call_(call),
-        layout_(call.args().layout()),
-        data_(layout_.data(call.generation())),
-        total_bytes_(rank_count() * call.args().stride_bytes) {}
+        data_(call.args().layout.data(call.generation())) {}
 
   LamportSession(const LamportSession&) = delete;
   LamportSession& operator=(const LamportSession&) = delete;
@@ -143,10 +165,8 @@ class LamportSession {
   LAMPPOST_DEVICE void push(std::uint32_t index, const Pack& pack) {
     const PeerTable& peers = call_.args().peers;
     const std::uint64_t offset = slot_offset(peers.rank, index);
-    std::uint32_t peer = peers.rank;
     for (std::uint32_t i = 1; i < rank_count(); ++i) {
-      peer = peer + 1 == rank_count() ? 0 : peer + 1;
-      t_.store_pack_relaxed_system(at<Pack>(peers.workspace[peer], offset), pack);
+      t_.store_pack_relaxed_system(at<Pack>(peers.ring[i], offset), pack);
     }
   }
 
@@ -154,21 +174,22 @@ class LamportSession {
   LAMPPOST_DEVICE void push_headers() {
     if (t_.block_rank() != 0) return;
     const CallArgs& args = call_.args();
-    const std::uint64_t offset = layout_.header(call_.generation(), args.peers.rank);
-    for (std::uint32_t peer : over_block_threads(t_, rank_count())) {
-      if (peer == args.peers.rank) continue;
-      t_.store_pack_relaxed_system(at<Pack>(args.peers.workspace[peer], offset), own_header());
+    const std::uint64_t offset = args.layout.header(call_.generation(), args.peers.rank);
+    for (std::uint32_t i : over_block_threads(t_, rank_count())) {
+      if (i == 0) continue;
+      t_.store_pack_relaxed_system(at<Pack>(args.peers.ring[i], offset), own_header());
     }
   }
 
   /// Restores the sentinel where the previous call's generation was written. All threads.
   LAMPPOST_DEVICE void clear_previous() {
     const std::uint32_t previous = call_.previous_generation();
-    Pack* data = call_.template own<Pack>(layout_.data(previous));
+    const Layout& layout = call_.args().layout;
+    Pack* data = call_.template own<Pack>(layout.data(previous));
     for (std::uint32_t i : over_grid_threads(t_, call_.bytes_to_clear() / sizeof(Pack))) {
       t_.store_pack_relaxed_system(data + i, sentinel_pack());
     }
-    Pack* headers = call_.template own<Pack>(layout_.header(previous, 0));
+    Pack* headers = call_.template own<Pack>(layout.header(previous, 0));
     for (std::uint32_t i : over_grid_threads(t_, rank_count())) {
       t_.store_pack_relaxed_system(headers + i, sentinel_pack());
     }
@@ -187,7 +208,7 @@ class LamportSession {
   LAMPPOST_DEVICE bool receive(const Missing& wanted, const Pack& own, Use&& use,
                                Missing& missing) {
     auto poll = poll_of(wanted, own);
-    if (call_.has_failed() || !poll_quickly(t_, poll)) {
+    if (!poll_quickly(t_, poll)) {  // after a failure too: wait() looks
       missing = wanted;
       return false;
     }
@@ -197,11 +218,27 @@ class LamportSession {
     return true;
   }
 
+  /// The same for a pair: `pack` becomes the other rank's pack `index`.
+  LAMPPOST_DEVICE bool receive_other(std::uint32_t index, Pack& pack, Missing& missing) {
+    static_assert(kIsPair);
+    missing = {index, 1 - call_.args().peers.rank};
+    auto poll = poll_of(missing, Pack{});
+    if (!poll_quickly(t_, poll)) return false;
+    pack = poll.pack[0];
+    return true;
+  }
+
   /// Waits until what was missing is there; what has been received lies in its slots still. False: the
   /// call has failed.
   LAMPPOST_DEVICE bool wait(const Missing& missing) {
-    auto poll = poll_of(missing, Pack{});
-    return wait_slowly(t_, call_, Phase::kData, poll);
+    PackWait<Poll, LamportSession> wait{poll_of(missing, Pack{}), *this, missing.index};
+    return wait_slowly(t_, call_, Phase::kData, wait);
+  }
+  /// Compares a peer's header with this call's, if it has come.
+  LAMPPOST_DEVICE FailureKind compare_if_there(std::uint32_t rank, WaitReport& report) {
+    const Pack theirs = t_.load_pack_relaxed_system(header_slot(rank));
+    return has_sentinel(theirs) ? FailureKind::kNone
+                                : compare_headers(own_header(), theirs, rank, report);
   }
 
   /// Pack `index` of every rank has been used. In a large call its slots are cleared now.
@@ -243,11 +280,6 @@ class LamportSession {
     }
   }
 
-  /// What the next call has to clear; for Call::leave().
-  LAMPPOST_DEVICE std::uint32_t clear_next_bytes() const {
-    return clears_itself() || rank_count() == 1 ? 0 : static_cast<std::uint32_t>(total_bytes_);
-  }
-
  private:
   LAMPPOST_DEVICE bool awaits_header() const {
     return t_.block_rank() == 0 && t_.thread_rank() < rank_count() &&
@@ -255,27 +287,24 @@ class LamportSession {
   }
   /// In a workspace.
   LAMPPOST_DEVICE std::uint64_t slot_offset(std::uint32_t rank, std::uint32_t index) const {
-    return data_ + rank * call_.args().stride_bytes + index * std::uint64_t{sizeof(Pack)};
+    return data_ + std::uint64_t{rank} * call_.args().stride_bytes +
+           std::uint64_t{index} * sizeof(Pack);
   }
-  LAMPPOST_DEVICE bool clears_itself() const { return total_bytes_ > kMostDeferredBytes; }
+  LAMPPOST_DEVICE bool clears_itself() const { return call_.args().deferred_bytes == 0; }
 
   LAMPPOST_DEVICE Pack* header_slot(std::uint32_t rank) const {
-    return call_.template own<Pack>(layout_.header(call_.generation(), rank));
+    return call_.template own<Pack>(call_.args().layout.header(call_.generation(), rank));
   }
-  LAMPPOST_DEVICE PackPoll<T, kBatch> poll_of(const Missing& wanted, const Pack& own) const {
+  LAMPPOST_DEVICE Poll poll_of(const Missing& wanted, const Pack& own) const {
     const CallArgs& args = call_.args();
-    const std::uint32_t left = rank_count() - wanted.first_rank;
-    PackPoll<T, kBatch> poll{
-            t_,
-            call_.template own<std::byte>(slot_offset(wanted.first_rank, wanted.index)),
-            args.stride_bytes,
-            call_.template own<Pack>(layout_.header(call_.generation(), 0)),
-            own_header(),
-            wanted.first_rank,
-            left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
-            args.peers.rank,
-            wanted.index,
-            {}};
+    const std::uint32_t left = kIsPair ? 1 : rank_count() - wanted.first_rank;
+    Poll poll{t_,
+              call_.template own<std::byte>(slot_offset(wanted.first_rank, wanted.index)),
+              args.stride_bytes,
+              wanted.first_rank,
+              left < kBatch ? left : static_cast<std::uint32_t>(kBatch),
+              args.peers.rank,
+              {}};
     for (Pack& pack : poll.pack) pack = own;
     return poll;
   }
@@ -286,9 +315,7 @@ class LamportSession {
 
   T& t_;
   Call<T>& call_;
-  Layout layout_;
   std::uint64_t data_;
-  std::uint64_t total_bytes_;
   Pack header_ = sentinel_pack();  // of rank thread_rank(), as begin_headers() found it
   bool has_headers_ = false;
 };

@@ -151,8 +151,13 @@ struct alignas(128) SelfTestCell {
 };
 
 struct Layout {
-  std::uint32_t rank_count;
-  std::uint64_t slot_bytes;  // a multiple of kPageBytes
+  std::uint32_t generation_pages = 0;  // one of headers, and the slots of all ranks
+
+  constexpr Layout() = default;
+  /// slot_bytes: a multiple of kPageBytes.
+  constexpr Layout(std::uint32_t rank_count, std::uint64_t slot_bytes)
+      : generation_pages(
+            static_cast<std::uint32_t>((kHeaderBytes + rank_count * slot_bytes) / kPageBytes)) {}
 
   static constexpr std::uint64_t kControlLine = 64;
   static constexpr std::uint64_t kExtents = 80;
@@ -165,26 +170,28 @@ struct Layout {
   static constexpr std::uint64_t kControlBytes = 3 * kPageBytes;
   static constexpr std::uint64_t kHeaderBytes = kPageBytes;
 
-  constexpr std::uint64_t generation_bytes() const {
-    return kHeaderBytes + rank_count * slot_bytes;
+  /// From the start of a channel.
+  constexpr std::uint64_t generation(std::uint32_t g) const {
+    return std::uint64_t{g * generation_pages} * kPageBytes;
   }
-  constexpr std::uint64_t channel_bytes() const { return kGenerations * generation_bytes(); }
   constexpr std::uint64_t channel(std::uint32_t c) const {
-    return kControlBytes + c * channel_bytes();
+    return kControlBytes + c * generation(kGenerations);
   }
   constexpr std::uint64_t end_guard() const { return channel(kChannels); }
   /// Bytes of the whole workspace.
   constexpr std::uint64_t bytes() const { return end_guard() + kPageBytes; }
 
   /// Where `source`'s header for a call of this generation lands.
-  constexpr std::uint64_t header(std::uint32_t generation, std::uint32_t source) const {
-    return channel(0) + generation * generation_bytes() + source * sizeof(Pack);
+  constexpr std::uint64_t header(std::uint32_t g, std::uint32_t source) const {
+    return channel(0) + generation(g) + source * sizeof(Pack);
   }
   /// The data of all ranks of one call: `source`'s part starts at source * the call's own stride, so
   /// that what a call writes is one range from the start, whatever the algorithm.
-  constexpr std::uint64_t data(std::uint32_t generation) const {
-    return channel(0) + generation * generation_bytes() + kHeaderBytes;
+  constexpr std::uint64_t data(std::uint32_t g) const {
+    return channel(0) + generation(g) + kHeaderBytes;
   }
+  /// The slots of all ranks.
+  constexpr std::uint64_t data_bytes() const { return generation(1) - kHeaderBytes; }
 };
 static_assert(Layout::kSelfTest + kMaxRanks * sizeof(SelfTestCell) + kGuardBytes <=
               Layout::kControlBytes);

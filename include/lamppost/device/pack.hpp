@@ -81,6 +81,12 @@ LAMPPOST_DEVICE FloatPair float_pair_by_bits(std::uint32_t word) {
   return {to_float(Element{static_cast<std::uint16_t>(word)}),
           to_float(Element{static_cast<std::uint16_t>(word >> 16)})};
 }
+template <class Element>
+LAMPPOST_DEVICE std::uint32_t add_pair_by_bits(std::uint32_t a, std::uint32_t b) {
+  const FloatPair x = float_pair_by_bits<Element>(a);
+  const FloatPair y = float_pair_by_bits<Element>(b);
+  return round_pair_by_bits<Element>(x.low + y.low, x.high + y.high);
+}
 
 /// Eight elements of a row. Elements past the row's end are +0.
 template <class Element>
@@ -100,18 +106,6 @@ LAMPPOST_DEVICE bool has_sentinel(const Pack& pack) {
 LAMPPOST_DEVICE bool is_same_pack(const Pack& a, const Pack& b) {
   return a.word[0] == b.word[0] && a.word[1] == b.word[1] && a.word[2] == b.word[2] &&
          a.word[3] == b.word[3];
-}
-
-/// The pack with every word that equals the sentinel replaced by 0: fp32 -0 becomes +0, and a 16-bit
-/// pair of +0 (low) and -0 (high) becomes two +0. Nothing else changes.
-LAMPPOST_DEVICE Pack without_sentinel(Pack pack) {
-  for (std::uint32_t& word : pack.word) word = word == kSentinel ? 0u : word;
-  return pack;
-}
-template <class Element>
-LAMPPOST_DEVICE Fragment<Element> without_sentinel(Fragment<Element> fragment) {
-  for (Pack& pack : fragment.pack) pack = without_sentinel(pack);
-  return fragment;
 }
 
 LAMPPOST_DEVICE Pack sentinel_pack() {

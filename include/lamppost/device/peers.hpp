@@ -6,12 +6,18 @@
 
 namespace lamppost::device {
 
+/// The workspaces stand in ring order from this rank on. So a kernel of a known world, whose ranks push to
+/// their nearest higher ranks first, finds each address at a place that is known when it is compiled.
 struct PeerTable {
   std::uint32_t rank;
   std::uint32_t rank_count;
-  std::byte* workspace[kMaxRanks];  // [rank]; unused entries null
+  std::byte* ring[kMaxRanks];  // [i]: of rank (rank + i) % rank_count; unused entries null
 
-  constexpr std::byte* own() const { return workspace[rank]; }
+  constexpr std::byte* own() const { return ring[0]; }
+  constexpr std::uint32_t place_of(std::uint32_t other) const {
+    return other >= rank ? other - rank : other + rank_count - rank;
+  }
+  constexpr std::byte* workspace(std::uint32_t other) const { return ring[place_of(other)]; }
 };
 
 /// `offset` (from Layout) in a workspace, as a V.

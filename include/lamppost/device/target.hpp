@@ -58,6 +58,8 @@
 //     round_pair<E>(low, high)        two fp32 values, each rounded to E = Bf16 or Fp16 (to nearest, ties to
 //                                     even; overflow gives Inf, NaN 0x7fff), as one word; static
 //     float_pair<E>(word)             the two elements of a word as fp32, exact; static
+//     add_pair<E>(a, b)               the two words' elements added, each rounded once, as round_pair does;
+//                                     static
 //     rsqrt_approximate(x)            1 / sqrt(x), relative error at most 4 * 2^-24
 //
 //   Time
@@ -135,6 +137,7 @@ concept Target = requires(T& t, std::uint16_t* half, std::uint32_t* word, std::u
   { t.fma(f, f, f) };
   { T::template round_pair<Bf16>(f, f) };
   { T::template float_pair<Fp16>(w) };
+  { T::template add_pair<Bf16>(w, w) };
   { t.rsqrt_approximate(f) };
   { t.ticks() };
   { t.ticks_per_second() };
